@@ -76,6 +76,15 @@ class GivesEpoch(OfProducer):
 
 
 @dataclass
+class Initialized(Event):
+    """A coordinator's line about the producer id and epoch with which it is about to answer InitProducerId of a transactional id."""
+
+    transactional_id: str = ""
+    given_id: int = NO_PRODUCER
+    given_epoch: int = NO_PRODUCER
+
+
+@dataclass
 class AddsPartitions(OfProducer):
     """An AddPartitionsToTxn for one transactional id. verify_only: it asks only whether the partitions are in the transaction."""
 

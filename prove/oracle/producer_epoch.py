@@ -14,11 +14,12 @@ from prove.coordination import (
     AddsPartitions,
     AllocatesIds,
     GivesEpoch,
+    Initialized,
     OfProducer,
     WritesMarkers,
 )
 from prove.history import History, Key, Record
-from prove.oracle.coordinator_log import before, breach
+from prove.oracle.coordinator_log import SECOND_MS, before, breach
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place
 
 TRANSACTION_STATE = "__transaction_state"
@@ -27,12 +28,31 @@ BY_VERSION = 2
 """The transaction version that raises the epoch with each transaction."""
 
 
-def _gifts(history: History, node: int, transactional_id: str | None) -> list[GivesEpoch]:
-    """The answers in which a coordinator gave a transactional id a producer id and epoch."""
-    return [
-        event for event in history.of(node)
-        if isinstance(event, GivesEpoch) and event.gives and event.transactional_id == transactional_id
+BY_LINE = "line"
+"""In place of the API: an answer of which only the coordinator's line is recorded. Whether its request stated an epoch is unknown."""
+
+
+def _gifts(history: History) -> list[GivesEpoch]:
+    """The answers in which coordinators gave producer ids and epochs, by their request logs or else by their lines."""
+    answers = [event for event in history.events if isinstance(event, GivesEpoch) and event.gives]
+    lines = [
+        GivesEpoch(
+            line.id, line.node, line.at, api=BY_LINE, arrived=line.at, transactional_id=line.transactional_id,
+            given_id=line.given_id, given_epoch=line.given_epoch,
+        )
+        for line in history.events
+        if isinstance(line, Initialized)
+        and not any(_is_about(line, one) for one in answers)
     ]  # fmt: skip
+    return answers + lines
+
+
+def _is_about(line: Initialized, answer: GivesEpoch) -> bool:
+    """The coordinator wrote the line while it worked on the request."""
+    same = (line.node, line.transactional_id, line.given_id, line.given_epoch)
+    alike = (answer.node, answer.transactional_id, answer.given_id, answer.given_epoch) == same
+    in_time = answer.arrived - SECOND_MS <= line.at <= answer.at + SECOND_MS
+    return alike and in_time and answer.api == INIT_PRODUCER_ID
 
 
 def _answers(event: OfProducer) -> Iterator[tuple[int, Key]]:
@@ -76,7 +96,10 @@ def _accepted(history: History, event: OfProducer) -> str:
     initialises = event.api == INIT_PRODUCER_ID
     if isinstance(event, GivesEpoch) and initialises and event.given_id != event.producer_id:
         return PASS
-    gifts = [gift for gift in _gifts(history, event.node, event.transactional_id) if gift is not event]
+    gifts = [
+        gift for gift in _gifts(history)
+        if gift is not event and (gift.node, gift.transactional_id) == (event.node, event.transactional_id)
+    ]  # fmt: skip
     earlier = [gift for gift in gifts if before(gift, event.arrived)]
     same = [gift for gift in earlier if gift.given_id == event.producer_id]
     highest = max((gift.given_epoch for gift in same), default=None)
@@ -107,32 +130,48 @@ def _may_be_retry(event: OfProducer, gifts: list[GivesEpoch], highest: int) -> b
     given_by = [gift for gift in gifts if gift.given_epoch == highest]
     if event.api == END_TXN:
         return all(gift.api == END_TXN for gift in given_by)
-    expected = all(gift.api == END_TXN or gift.producer_id != NO_PRODUCER for gift in given_by)
+    expected = all(gift.api in (END_TXN, BY_LINE) or gift.producer_id != NO_PRODUCER for gift in given_by)
     return event.api == INIT_PRODUCER_ID and expected
 
 
 def pe02(history: History) -> Judged:
-    """No epoch is given to a starting producer that was given before. Of equal answers the first one is right."""
-    given = [event for event in history.events if isinstance(event, GivesEpoch) and event.gives]
+    """No epoch is given to a starting producer that was given before. Of equal answers the first one is right.
+
+    An answer that is known by its line may have been asked for again.
+    """
+    given = _gifts(history)
     for event in given:
-        if event.api != INIT_PRODUCER_ID or event.producer_id != NO_PRODUCER or event.transactional_id is None:
+        by_line = event.api == BY_LINE
+        if (
+            event.api not in (INIT_PRODUCER_ID, BY_LINE)
+            or event.producer_id != NO_PRODUCER
+            or event.transactional_id is None
+        ):
             continue
         own = [
             other for other in given
             if other is not event and (other.transactional_id, other.given_id) == (event.transactional_id, event.given_id)
         ]  # fmt: skip
+        alike = [other for other in own if other.given_epoch == event.given_epoch]
+        alone = all(other.producer_id != NO_PRODUCER or other.api == BY_LINE for other in alike)
         again = any(
-            other.given_epoch == event.given_epoch
-            and (other.producer_id != NO_PRODUCER or (other.at, other.id) < (event.at, event.id))
-            for other in own
+            (other.producer_id != NO_PRODUCER and other.api != BY_LINE)
+            or (other.api == BY_LINE and alone)
+            or (other.at, other.id) < (event.at, event.id)
+            for other in alike
         )
         fell = any(
-            other.node == event.node and before(other, event.arrived) and other.given_epoch >= event.given_epoch
+            other.node == event.node
+            and before(other, event.arrived)
+            and other.given_epoch >= event.given_epoch + by_line
             for other in own
         )
-        accepted = _highest_accepted(history, event, event.given_id)
+        accepted = None if by_line else _highest_accepted(history, event, event.given_id)
         used = accepted is not None and accepted >= event.given_epoch
-        yield (breach(history, TRANSACTION_STATE) if again or fell or used else PASS), ()
+        if by_line and alike and not fell:
+            yield UNVERIFIABLE, ()
+        else:
+            yield (breach(history, TRANSACTION_STATE) if again or fell or used else PASS), ()
 
 
 def pe03(history: History) -> Judged:
@@ -143,6 +182,8 @@ def pe03(history: History) -> Judged:
     for event in history.events:
         if isinstance(event, GivesEpoch) and event.gives:
             owners[event.given_id].add(event.transactional_id or event.id)
+        elif isinstance(event, Initialized):
+            owners[event.given_id].add(event.transactional_id)
         elif isinstance(event, AllocatesIds) and not event.error_code:
             blocks.append(event)
         elif isinstance(event, Record) and event.kind == "PRODUCER_IDS_RECORD":

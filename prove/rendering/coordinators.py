@@ -22,6 +22,7 @@ from prove.coordination import (
     Commits,
     Exchange,
     GivesEpoch,
+    Initialized,
     Joins,
     OfMember,
     OfProducer,
@@ -65,6 +66,14 @@ def request_and_response(event: Exchange, release: Release) -> tuple[Json, Json]
             return _uses_share_session(event)
         case _:
             raise TypeError(event)
+
+
+def initialized(event: Initialized) -> str:
+    """TransactionCoordinator: what it gives to a transactional id."""
+    return (
+        f"[TransactionCoordinator id={event.node}] Initialized transactionalId {event.transactional_id} with producerId"
+        f" {event.given_id} and producer epoch {event.given_epoch} on partition __transaction_state-0"
+    )
 
 
 def _coded(event: Exchange) -> Json:

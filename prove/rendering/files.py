@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from prove.coordination import Exchange
+from prove.coordination import Exchange, Initialized
 from prove.history import (
     CLIENT_HOST,
     AlterPartition,
@@ -54,7 +54,7 @@ from prove.rendering.client_log import client_line
 from prove.rendering.client_requests import group_offset, metadata_answer, produced, query, records_deleted
 from prove.rendering.control_requests import control_request
 from prove.rendering.controller_requests import alter_partition, heartbeat, live_brokers, registration
-from prove.rendering.coordinators import request_and_response
+from prove.rendering.coordinators import initialized, request_and_response
 from prove.rendering.fetch_sessions import session_fetch
 from prove.rendering.lines import CONTROLLER, METADATA, REQUESTS, SERVER, STATE_CHANGE, Line, logged
 from prove.rendering.metadata_log import record_lines
@@ -235,6 +235,9 @@ def _own_line(event: Event, release: Release) -> Line:
         case RaftTransition():
             text = raft_transition(event, release.version)
             return _at_info(SERVER, event, text, "org.apache.kafka.raft.QuorumState", event.id)
+        case Initialized():
+            logger = "kafka.coordinator.transaction.TransactionCoordinator"
+            return _at_info(SERVER, event, initialized(event), logger, event.id)
         case Elected():
             text = (
                 f"[Controller id={event.node}] {event.node} successfully elected as the controller. Epoch incremented to"

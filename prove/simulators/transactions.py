@@ -21,6 +21,7 @@ from prove.coordination import (
     AddsPartitions,
     AllocatesIds,
     GivesEpoch,
+    Initialized,
     OfProducer,
     TopicPartition,
     WritesMarkers,
@@ -168,6 +169,8 @@ class TransactionCluster(CoordinatorCluster):
             request.error_code = self._written(node, name, one)
         if not request.error_code:
             request.given_id, request.given_epoch = one.producer_id, one.epoch
+            line = Initialized(self._next(), node, self.clock(node), name, one.producer_id, one.epoch)
+            self.history.events.append(line)
 
     def _init(self, request: GivesEpoch, node: int, name: str, one: Transaction) -> int:
         """TransactionCoordinator.prepareInitProducerIdTransit."""

@@ -11,13 +11,19 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, END_TXN, INIT_PRODUCER_ID, PRODUCER_IDS_RECORD
+from epochaudit.events.event_types import (
+    ALLOCATE_PRODUCER_IDS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCER_IDS_RECORD,
+    PRODUCER_INITIALIZED,
+)
 from epochaudit.events.views import REF_FIELDS, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_PRODUCER_ID
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 
-GIVING_IDS: Final = (INIT_PRODUCER_ID, END_TXN, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)
+GIVING_IDS: Final = (INIT_PRODUCER_ID, END_TXN, PRODUCER_INITIALIZED, ALLOCATE_PRODUCER_IDS, PRODUCER_IDS_RECORD)
 
 _SUBJECT: Final = ("cluster", "node", "client_id", "correlation_id")
 _GIVEN: Final = (
@@ -38,11 +44,11 @@ def gives_ids() -> Column:
 
 def producer_ids(events: DataFrame) -> DataFrame:
     """One row per producer id that a coordinator gave to a producer, per block that a controller gave to a broker, by its answer and
-    by its record.
+    by its record. A coordinator's line about a transactional id counts as its answer.
 
     Needs: the events table. Clock: none; of records, the position in the metadata log. Columns: the subject columns (node = who gave
     it; of a record null), and
-      event_type         INIT_PRODUCER_ID or END_TXN of an id, ALLOCATE_PRODUCER_IDS or PRODUCER_IDS_RECORD of a block
+      event_type         INIT_PRODUCER_ID, END_TXN or PRODUCER_INITIALIZED of an id, ALLOCATE_PRODUCER_IDS or PRODUCER_IDS_RECORD of a block
       first_producer_id, last_producer_id   the ids. Of a record: the first id of the next block; null.
                          Null without an answer
       given_to           to whom, in words; given_ref: the answer or record
@@ -64,9 +70,11 @@ def _of_producers(events: DataFrame) -> DataFrame:
     """One row per producer id. A transactional id is one producer; without one, each request is that of another.
 
     EndTxn is answered the producer id that goes on, from version 5 on: another one, if it used up the epochs of the one before (KIP-890).
+    A coordinator writes a line before it answers an InitProducerId of a transactional id without an error.
     """
-    rows = of_types(events, INIT_PRODUCER_ID, END_TXN).where(
-        (F.col("request_error_code") == Errors.NONE) & (F.col("response_producer_id") != NO_PRODUCER_ID)
+    is_line = F.col("event_type") == PRODUCER_INITIALIZED
+    rows = of_types(events, INIT_PRODUCER_ID, END_TXN, PRODUCER_INITIALIZED).where(
+        (is_line | (F.col("request_error_code") == Errors.NONE)) & (F.col("response_producer_id") != NO_PRODUCER_ID)
     )
     idempotent = F.concat_ws(" ", "node", "connection", "correlation_id")
     owner = F.coalesce(F.concat(F.lit("T"), "transactional_id"), F.concat(F.lit("I"), idempotent))
@@ -75,8 +83,9 @@ def _of_producers(events: DataFrame) -> DataFrame:
         named, F.concat(F.lit("idempotent producer "), F.col("client_id")), F.lit("an idempotent producer")
     )
     answer = F.struct(
-        "time_ms", "node", "client_id", "correlation_id", "event_type", recipient.alias("to"), ref().alias("ref")
-    )
+        is_line.alias("is_line"), "time_ms", "node", "client_id", "correlation_id", "event_type", recipient.alias("to"),
+        ref().alias("ref"),
+    )  # fmt: skip
     by_owner = rows.groupBy("cluster", "response_producer_id", owner.alias("owner")).agg(F.min(answer).alias("answer"))
     of_id = by_owner.groupBy("cluster", "response_producer_id").agg(
         F.min("answer").alias("first"), F.max("answer").alias("last"), F.count("*").alias("owners")

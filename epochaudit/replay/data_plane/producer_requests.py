@@ -12,7 +12,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
+from epochaudit.events.event_types import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCER_INITIALIZED,
+)
 from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
@@ -20,7 +26,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
 
-OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN)
+OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, PRODUCER_INITIALIZED)
 
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", "group_id", "correlation_id", "api_version",
@@ -30,13 +36,15 @@ _PRODUCER: Final = ("cluster", "transactional_id", "response_producer_id", "resp
 
 
 def producer_requests(events: DataFrame) -> DataFrame:
-    """One row per InitProducerId, AddOffsetsToTxn, EndTxn with a transactional id, and per partition of AddPartitionsToTxn.
+    """One row per InitProducerId, AddOffsetsToTxn, EndTxn with a transactional id, and per partition of AddPartitionsToTxn; also one per
+    line of a coordinator about an InitProducerId whose request is not recorded.
 
-    Needs: the events table. Requests that keep a prepared transaction (KIP-939) are left out. Columns: the subject columns (node = the
-    coordinator), those of the request, and
+    Needs: the events table. Requests that keep a prepared transaction (KIP-939) are left out. A coordinator prepares no second answer for a
+    transactional id before it has written the first one, so that of lines a second apart the later one has the later answer. Columns: the
+    subject columns (node = the coordinator), those of the request, and
       producer_error_code   the answer's code: of the partition for AddPartitionsToTxn
       request_ref        the request's line
-      expects            the request states the producer's id and epoch
+      expects            the request states the producer's id and epoch; null: only the line is recorded, which does not tell
       given_epoch        the highest epoch that this node had given to the transactional id with this producer id, before the request
                          arrived; null: none. given_ref: that answer
       accepted_epoch     the highest epoch with which this node had accepted a request of `_accepted` before the request arrived; null: none
@@ -51,21 +59,36 @@ def producer_requests(events: DataFrame) -> DataFrame:
                          id than the request states
       replaced           it had given the request's producer id before that one
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
-                         requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890)
+                         requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890). Of a line any
+                         other answer or line that gives the same
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __transaction_state
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
         F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))
     )
-    of_partition = F.col("event_type") == ADD_PARTITIONS_TO_TXN
+    of_partition, is_line = (F.col("event_type") == name for name in (ADD_PARTITIONS_TO_TXN, PRODUCER_INITIALIZED))
     code = F.when(of_partition, F.col("error_code")).otherwise(F.col("request_error_code"))
     expects = F.coalesce(F.col("producer_id") != NO_PRODUCER_ID, F.lit(False))
-    rows = rows.select(
-        *_COLUMNS, code.alias("producer_error_code"), ref().alias("request_ref"), expects.alias("expects"),
-        F.lit(None).cast("int").alias("leader_epoch"),
+    rows = rows.withColumn("arrival_ms", F.when(is_line, F.col("time_ms")).otherwise(F.col("arrival_ms"))).select(
+        *_COLUMNS, F.when(is_line, F.lit(Errors.NONE)).otherwise(code).alias("producer_error_code"),
+        ref().alias("request_ref"), F.when(~is_line, expects).alias("expects"), F.lit(None).cast("int").alias("leader_epoch"),
     )  # fmt: skip
+    rows = _without_repeats(rows)
     rows = _with_given(rows).join(F.broadcast(_given_again(rows)), [*_PRODUCER, "request_ref"], "left")
     return with_coordinator_log(rows, events, TRANSACTION_STATE)
+
+
+def _without_repeats(rows: DataFrame) -> DataFrame:
+    """The rows without the lines about answers that the same node's request log has: written while the request was worked on."""
+    is_line = F.col("event_type") == PRODUCER_INITIALIZED
+    from_ms = F.coalesce("arrival_ms", "time_ms") - SLACK_MS
+    answers = rows.where((F.col("event_type") == INIT_PRODUCER_ID) & _gives()).select(
+        *_PRODUCER, "node", from_ms.alias("from_ms"), (F.col("time_ms") + SLACK_MS).alias("until_ms")
+    )
+    lines, found = rows.where(is_line).alias("line"), answers.alias("answer")
+    alike = [F.col(f"line.{name}") == F.col(f"answer.{name}") for name in (*_PRODUCER, "node")]
+    while_answered = F.col("line.time_ms").between(F.col("answer.from_ms"), F.col("answer.until_ms"))
+    return rows.where(~is_line).unionByName(lines.join(found, [*alike, while_answered], "left_anti"))
 
 
 def _gives() -> Column:
@@ -81,7 +104,7 @@ def _least_epochs() -> dict[str, Column]:
     before; but not if it had not stated one, as it then ends what came before (TransactionMetadata.prepareIncrementProducerEpoch).
     """
     epoch = F.col("response_producer_epoch")
-    initialised = F.col("event_type") == INIT_PRODUCER_ID
+    initialised = F.col("event_type").isin(INIT_PRODUCER_ID, PRODUCER_INITIALIZED)
     least = {
         "for_adding": epoch,
         "for_ending": F.when(initialised, epoch).otherwise(epoch - 1),
@@ -172,7 +195,7 @@ def _given_again(rows: DataFrame) -> DataFrame:
     """One row per answer to InitProducerId that gives what another answer gives, where one of the requests stated no epoch.
 
     Columns: _PRODUCER, request_ref, first_ref (the first of the others). If exactly one stated no epoch, it is the row; else each but
-    the first.
+    the first. Also one row per line that gives what another line or answer gives.
     """
     # an EndTxn that changes nothing is answered with the epoch that it states (TransactionCoordinator.endTransaction)
     answers_as_asked = (F.col("event_type") != INIT_PRODUCER_ID) & (
@@ -185,6 +208,7 @@ def _given_again(rows: DataFrame) -> DataFrame:
         {"first": F.min("at").over(same), "last": F.max("at").over(same), "anew": F.sum((~F.col("expects")).cast("int")).over(same)}
     )  # fmt: skip
     is_first = F.col("at") == F.col("first")
-    again = given.where((F.col("first") != F.col("last")) & ~F.col("expects") & (~is_first | (F.col("anew") == 1)))
+    anew = ~F.col("expects") & (~is_first | (F.col("anew") == 1))
+    again = given.where((F.col("first") != F.col("last")) & F.coalesce(anew, F.lit(True)))
     other = F.when(is_first, F.col("last.request_ref")).otherwise(F.col("first.request_ref"))
     return again.select(*_PRODUCER, "request_ref", other.alias("first_ref"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.events.event_types import INIT_PRODUCER_ID
+from epochaudit.events.event_types import INIT_PRODUCER_ID, PRODUCER_INITIALIZED
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
@@ -33,8 +34,10 @@ class ProducerEpochGivenTwice(Rule):
     of them commits or aborts contains the records of the other.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later). Between coordinators no clocks are compared. An answer of a coordinator whose
-    log is missing stays unknown. For a violation, the elections of __transaction_state: state-change.log or the metadata log.
+    The coordinators' request logs as JSON (2.8 and later), or their server.log, which has a line for each such answer ("Initialized
+    transactionalId"). A line does not tell whether its request stated an epoch: where another answer gives the same epoch, it is
+    unverifiable. Between coordinators no clocks are compared. An answer of a coordinator whose log is missing stays unknown. For a
+    violation, the elections of __transaction_state: state-change.log or the metadata log.
 
     ## What is allowed
     A producer that states its epoch after an error (KIP-360) may ask again and is answered the same. A new producer id begins with epoch
@@ -55,7 +58,7 @@ class ProducerEpochGivenTwice(Rule):
     """
 
     evidence = {
-        "the answer": "request_ref",
+        "the answer, or the coordinator's line about it": "request_ref",
         "another answer with that epoch": "first_ref",
         "an answer with that epoch or a higher one, before": "repeated_ref",
         "an accepted request in that epoch or a higher one, before": "used_ref",
@@ -68,9 +71,13 @@ class ProducerEpochGivenTwice(Rule):
 
     def applies(self) -> Column:
         given = col("producer_error_code") == Errors.NONE
-        return (col("event_type") == INIT_PRODUCER_ID) & given & ~col("expects")
+        anew = F.coalesce(~col("expects"), F.lit(True))
+        return col("event_type").isin(INIT_PRODUCER_ID, PRODUCER_INITIALIZED) & given & anew
 
     def verdict(self) -> tuple[Branch, ...]:
+        is_line = col("event_type") == PRODUCER_INITIALIZED
+        higher = col("given_epoch") > col("response_producer_epoch")
+        repeats = col("given_epoch") == col("response_producer_epoch")
         return first_of(
             unverifiable(
                 col("response_producer_id").isNull(),
@@ -79,7 +86,7 @@ class ProducerEpochGivenTwice(Rule):
                 because=(),
             ),
             *breaches(
-                col("given_epoch") >= col("response_producer_epoch"),
+                higher | (repeats & ~is_line),
                 TRANSACTION_STATE,
                 "epoch {response_producer_epoch}, after the same coordinator had given {given_epoch}",
                 _GIVEN,
@@ -89,6 +96,12 @@ class ProducerEpochGivenTwice(Rule):
                 TRANSACTION_STATE,
                 "epoch {response_producer_epoch}, after the same coordinator had accepted a request in {accepted_epoch}",
                 _GIVEN,
+            ),
+            unverifiable(
+                is_line & col("first_ref").isNotNull(),
+                "whether the producer had asked for its own epoch again is not in the evidence (request log)",
+                expected="a producer epoch that no other answer has, if the request stated none",
+                observed="epoch {response_producer_epoch}, which another answer has, too",
             ),
             *breaches(
                 col("first_ref").isNotNull(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col, lit
 
-from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, END_TXN, INIT_PRODUCER_ID
+from epochaudit.events.event_types import ALLOCATE_PRODUCER_IDS, END_TXN, INIT_PRODUCER_ID, PRODUCER_INITIALIZED
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 _TO_ONE_PRODUCER = "producer id {first_producer_id} belongs to one producer"
@@ -28,8 +28,9 @@ class ProducerIdGivenTwice(Rule):
     its batches are taken for those that the first has sent already, acknowledged and dropped.
 
     ## Evidence needed
-    Request logs as JSON (2.8 and later) of the brokers, for ids; of the controllers, for blocks. The metadata log for its records. No
-    clocks are compared. A second owner in a log that is not recorded stays unknown.
+    For ids the brokers' server.log, with a line for each transactional id ("Initialized transactionalId"), and their request logs as JSON
+    (2.8 and later), which have idempotent producers, too. For blocks request logs of the controllers, or the metadata log for its
+    records. No clocks are compared. A second owner in a log that is not recorded stays unknown.
 
     ## What is allowed
     Gaps: a broker that restarts throws the rest of its block away. A transactional id that is given its own id again. The records by
@@ -49,7 +50,7 @@ class ProducerIdGivenTwice(Rule):
     KIP-98; KIP-730; KIP-890; KAFKA-15552; KAFKA-18660.
     """
 
-    evidence = {"the answer or record that gives it": "given_ref", "the other one": "other_ref"}
+    evidence = {"the answer, line or record that gives it": "given_ref", "the other one": "other_ref"}
     expected = _TO_ONE_PRODUCER
     observed = "the producer id was given to {given_to} and to {other_to}"
     because = ()
@@ -59,7 +60,7 @@ class ProducerIdGivenTwice(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         twice = col("other_ref").isNotNull()
-        of_producer = col("event_type").isin(INIT_PRODUCER_ID, END_TXN)
+        of_producer = col("event_type").isin(INIT_PRODUCER_ID, END_TXN, PRODUCER_INITIALIZED)
         of_broker = col("event_type") == ALLOCATE_PRODUCER_IDS
         return first_of(
             unverifiable(
@@ -79,7 +80,7 @@ class ProducerIdGivenTwice(Rule):
                 expected=_RISES,
                 observed="the record for {given_to} has {first_producer_id}; an earlier one, for {other_to}, is not below",
             ),
-            passed(of_producer, observed="recorded answers give it to {given_to} only"),
+            passed(of_producer, observed="what is recorded gives it to {given_to} only"),
             passed(
                 of_broker,
                 expected=_BLOCKS_APART,
