@@ -53,6 +53,7 @@ from epochaudit.replay.control_plane.offline_directories import (
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
 from epochaudit.replay.control_plane.quorum_votes import VOTES, quorum_votes, states_vote
 from epochaudit.replay.control_plane.raft_epochs import raft_epochs
+from epochaudit.replay.control_plane.refusal_lines import REFUSALS
 from epochaudit.replay.control_plane.registrations import registrations
 from epochaudit.replay.control_plane.strays import strays
 from epochaudit.replay.control_plane.topics import topics
@@ -124,7 +125,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "broker_requests": Frame(broker_requests, (BROKER_REGISTRATION, *UNDER_EPOCH)),
     "client_epochs": Frame(client_epochs, (FETCH, *LINES, *HINTS, CLIENT_TOPIC_ID_CHANGED), states_epochs),
     "commits": Frame(commits, (*COMMITS, OFFSET_FETCH)),
-    "control": Frame(control, (*REQUESTS, *STARTS, LEADER_AND_ISR_SKIPPED)),
+    "control": Frame(control, (*REQUESTS, *STARTS, LEADER_AND_ISR_SKIPPED, *REFUSALS)),
     "eligible_replicas": Frame(eligible_replicas, PARTITION_RECORDS, names_eligible),
     "epoch_caches": Frame(epoch_caches, ENTRIES),
     "epoch_queries": Frame(epoch_queries, QUERIES, asks),

@@ -10,12 +10,18 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.control_plane.refusal_lines import BY_CONTROLLER_EPOCH
 from epochaudit.rules.rule import Branch, Rule, fenced, first_of, passed, unverifiable, violation
 
 
 def answered() -> Column:
     """The row stands for a request that was answered, and got as far as the check of the controller epoch."""
     return (col("partition_row") == 0) & (col("request_error_code") != Errors.STALE_BROKER_EPOCH)
+
+
+def refused_by_line() -> Column:
+    """The row stands for a broker's line that refuses a request, which is not recorded itself."""
+    return col("refused_for") == BY_CONTROLLER_EPOCH
 
 
 _REQUEST = (
@@ -32,6 +38,7 @@ class ControllerEpochFence(Rule):
         "the request and its answer": "request_ref",
         "the newer controller's request, accepted before": "highest_controller_ref",
         "the broker's own line": "line_ref",
+        "the broker's line about its refusal": "refusal_ref",
     }
     expected = (
         "error {STALE_CONTROLLER_EPOCH} for controller epoch {controller_epoch}, below {highest_controller_epoch}"
@@ -47,6 +54,16 @@ class ControllerEpochFence(Rule):
         stale = col("controller_epoch") < col("highest_controller_epoch")
         in_force = "no error {STALE_CONTROLLER_EPOCH} for controller epoch {highest_controller_epoch} or above"
         return first_of(
+            fenced(
+                refused_by_line(),
+                expected="error {STALE_CONTROLLER_EPOCH} for a controller epoch below {current_controller_epoch}",
+                observed="broker {node} refused controller epoch {controller_epoch}",
+                because=(
+                    "the line of broker {node} states the latest controller epoch that it knew, {current_controller_epoch}, and that of the"
+                    " {refused_api}, {controller_epoch}",
+                    "the request was {correlation_id} of controller {controller_id}",
+                ),
+            ),
             unverifiable(
                 col("highest_controller_epoch").isNull(),
                 "no earlier control request of this broker process is in the evidence",

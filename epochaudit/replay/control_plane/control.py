@@ -33,6 +33,7 @@ from epochaudit.events.event_types import (
     PARTITION_CREATED,
     PROCESS_SHUTTING_DOWN,
     PROCESS_STARTING,
+    STALE_BROKER_EPOCH,
     STOP_REPLICA,
     STOP_REPLICA_HANDLING,
     STOP_REPLICA_RECEIVED,
@@ -45,6 +46,7 @@ from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE, FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
+from epochaudit.replay.control_plane.refusal_lines import refusal_lines
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import deletes_topic, refused
 from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
@@ -67,7 +69,7 @@ PROCESS: Final = (
     PROCESS_SHUTTING_DOWN,
     KAFKA_VERSION,
     BROKER_REGISTERED,
-    "STALE_BROKER_EPOCH",
+    STALE_BROKER_EPOCH,
 )
 WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_REGISTERED: with which controller
 
@@ -107,7 +109,8 @@ def control(events: DataFrame) -> DataFrame:
     """One row per (control request, partition) at the broker that received it, with the state before it.
 
     Also one row per line of a replica that starts a leader epoch, or is left unchanged because its partition epoch is newer: a
-    KRaft broker makes these transitions without a request.
+    KRaft broker makes these transitions without a request. And one row per line of `refusal_lines`, which has no other column than
+    those of that function.
     Needs: the events table. Clock: the broker's own state-change.log order.
     Of the other rows of a node, only those with the same gaps_so_far count.
     Adds, beside the request's own columns:
@@ -194,6 +197,7 @@ def control(events: DataFrame) -> DataFrame:
         .transform(_with_topic_deletions, events)
         .transform(_with_kraft_controllers, events)
         .withColumns(_subject())
+        .unionByName(refusal_lines(events), allowMissingColumns=True)
     )
 
 
@@ -410,7 +414,7 @@ def _own_broker_epochs(before: WindowSpec) -> dict[str, Column]:
     refusal prints the czxid in both cases (KafkaApis).
     """
     event_type = F.col("event_type")
-    own = (event_type == "STALE_BROKER_EPOCH") | (F.col("broker_id") == F.col("node"))
+    own = (event_type == STALE_BROKER_EPOCH) | (F.col("broker_id") == F.col("node"))
     stated = F.col("current_broker_epoch").isNotNull() & own
     with_kraft = holds((event_type == BROKER_REGISTERED) & F.col("name").isin(*WITH_KRAFT))
     epoch = F.struct("current_broker_epoch", "own_ref")

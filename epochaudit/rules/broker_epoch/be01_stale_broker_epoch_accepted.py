@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.control_plane.refusal_lines import BY_BROKER_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 REGISTRATION_LAG_MS = 2_000  # the line stands before the new epoch counts; the request log is written after the answer
@@ -27,7 +28,8 @@ class StaleBrokerEpochAccepted(Rule):
 
     ## Evidence needed
     The broker's request log, and its server.log with the line "Registered broker N … czxid (broker epoch): E". For a KRaft
-    controller's requests: "Successfully registered broker N with broker epoch E".
+    controller's requests: "Successfully registered broker N with broker epoch E". Without the request, the broker's line about its
+    refusal ("smaller than the current broker epoch") states both epochs; no line tells of an acceptance.
 
     ## What is allowed
     A request without a broker epoch, or with -1, skips the check. Since 2.5.1 a broker accepts a larger epoch, because the
@@ -52,6 +54,7 @@ class StaleBrokerEpochAccepted(Rule):
         "the request and its answer": "request_ref",
         "the broker's registration": "own_broker_epoch_ref",
         "the broker's own line": "line_ref",
+        "the broker's line about its refusal": "refusal_ref",
     }
     expected = "error {STALE_BROKER_EPOCH} for a broker epoch below {own_broker_epoch}"
     observed = "error {request_error_code} for broker epoch {broker_epoch}"
@@ -62,7 +65,8 @@ class StaleBrokerEpochAccepted(Rule):
     )
 
     def applies(self) -> Column:
-        return (col("partition_row") == 0) & col("request_error_code").isNotNull() & (col("broker_epoch") >= 0)
+        answered = (col("partition_row") == 0) & col("request_error_code").isNotNull() & (col("broker_epoch") >= 0)
+        return answered | (col("refused_for") == BY_BROKER_EPOCH)
 
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("request_error_code") == Errors.STALE_BROKER_EPOCH
@@ -71,6 +75,16 @@ class StaleBrokerEpochAccepted(Rule):
         in_process = col("former_broker_epoch") < col("own_broker_epoch")
         in_work = in_process & (col("started_ms") <= registered_ms + REGISTRATION_LAG_MS)
         return first_of(
+            fenced(
+                col("refused_for") == BY_BROKER_EPOCH,
+                expected="error {STALE_BROKER_EPOCH} for a broker epoch below {current_broker_epoch}",
+                observed="broker {node} refused broker epoch {broker_epoch}",
+                because=(
+                    "the line of broker {node} states its own broker epoch, {current_broker_epoch}, and that of the {refused_api},"
+                    " {broker_epoch}",
+                    "the request came from controller {controller_id} with controller epoch {controller_epoch}",
+                ),
+            ),
             unverifiable(
                 col("own_broker_epoch").isNull(),
                 "the broker's own epoch is not in the evidence (server.log)",

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import UPDATE_METADATA
-from epochaudit.rules.controller_epoch_fence import ControllerEpochFence, answered
+from epochaudit.rules.controller_epoch_fence import ControllerEpochFence, answered, refused_by_line
 from epochaudit.rules.rule import HIGH, rule
 
 
@@ -26,7 +26,8 @@ class StaleControllerEpochAccepted(ControllerEpochFence):
     ## Evidence needed
     The broker's request log at DEBUG. state-change.log gives the exact order of application. Without it, or if it lacks a
     request's lines, requests that overlap in time cannot be ordered and are unverifiable. The first control request of a
-    broker process has no predecessor to compare with, as brokers keep the epoch in memory only.
+    broker process has no predecessor to compare with, as brokers keep the epoch in memory only. Without the request, the broker's
+    line about its refusal ("Latest known controller epoch is") states both epochs; no line tells of an acceptance.
 
     ## What is allowed
     The broker checks the broker epoch first: BE-01 judges a request that was refused with 77.
@@ -45,4 +46,5 @@ class StaleControllerEpochAccepted(ControllerEpochFence):
     """
 
     def applies(self) -> Column:
-        return answered() & (col("event_type") != UPDATE_METADATA)
+        by_request = answered() & (col("event_type") != UPDATE_METADATA)
+        return by_request | (refused_by_line() & (col("refused_api") != UPDATE_METADATA))

@@ -10,6 +10,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.control_plane.refusal_lines import BY_LEADER_EPOCH
 from epochaudit.rules.leader_and_isr.follower_lines import FIRST_WITH_FOLLOWER_LINES, refused_at_the_accepted_epoch
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING, NO_STATE_CHANGE_LOG, RESTARTED_OR_EXPIRED
 from epochaudit.rules.rule import (
@@ -64,7 +65,9 @@ class StaleLeaderAndIsrAccepted(Rule):
     an epoch that the broker had accepted counts as the fence, a refusal at that epoch belongs to LI-02, and what is not
     refused at or below it is unverifiable. After a deletion: the topic id, or without ids a later request in the newer leader
     epoch, which shows that the topic still exists. For restarts: server.log. Without it a newer broker epoch may be that of a
-    restart or of a session with ZooKeeper that expired, after which the broker holds the same epochs.
+    restart or of a session with ZooKeeper that expired, after which the broker holds the same epochs. Without the request, the
+    broker's line about its refusal ("smaller than the current leader epoch") states both epochs; no line at INFO states an
+    acceptance.
 
     ## What is allowed
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
@@ -95,6 +98,7 @@ class StaleLeaderAndIsrAccepted(Rule):
         "the StopReplica that deleted the replica": "forgotten_by_ref",
         "the newer leader epoch afterwards": "outlived_ref",
         "the broker's own line": "line_ref",
+        "the broker's line about its refusal": "refusal_ref",
     }
     expected = (
         "error {STALE_CONTROLLER_EPOCH}: leader epoch {leader_epoch} is below {installed_leader_epoch}, which broker {node}"
@@ -107,7 +111,8 @@ class StaleLeaderAndIsrAccepted(Rule):
     )
 
     def applies(self) -> Column:
-        return (
+        by_line = (col("refused_api") == LEADER_AND_ISR) & (col("refused_for") == BY_LEADER_EPOCH)
+        return by_line | (
             (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isin(Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.STALE_CONTROLLER_EPOCH)
@@ -117,6 +122,16 @@ class StaleLeaderAndIsrAccepted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
+            fenced(
+                col("refused_for") == BY_LEADER_EPOCH,
+                expected="error {STALE_CONTROLLER_EPOCH} for a leader epoch below {current_leader_epoch}, which broker {node} holds for"
+                " {topic}-{partition}",
+                observed="broker {node} refused leader epoch {leader_epoch}",
+                because=(
+                    "the line of broker {node} states that it held leader epoch {current_leader_epoch} of {topic}-{partition}",
+                    "LeaderAndIsr {correlation_id} of controller {controller_id} brought leader epoch {leader_epoch}",
+                ),
+            ),
             unverifiable(~col("state_change_recorded"), NO_STATE_CHANGE_LOG, expected=_IF_HELD),
             *_below_installed(),
             *_below_forgotten(),

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import STOP_REPLICA
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.control_plane.refusal_lines import BY_LEADER_EPOCH
 from epochaudit.rules.reasons import NO_STATE_CHANGE_LOG
 from epochaudit.rules.rule import CRITICAL, HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -27,7 +28,9 @@ class StaleStopReplicaAccepted(Rule):
 
     ## Evidence needed
     The broker's request log for the code, and its state-change.log for the epoch. Only a "starts at leader epoch" line
-    proves that an epoch was installed: a LeaderAndIsr may be answered 0 without that, if the new leader is not alive.
+    proves that an epoch was installed: a LeaderAndIsr may be answered 0 without that, if the new leader is not alive. Without the
+    request, the broker's line about its refusal ("smaller than the current leader epoch") states both epochs; no line at
+    INFO states an acceptance.
 
     ## What is allowed
     A replica that the broker does not hold is stopped at any epoch. -2 (topic deletion) and -1 (no epoch) pass the fence by
@@ -51,6 +54,7 @@ class StaleStopReplicaAccepted(Rule):
         "the StopReplica request and its answer": "request_ref",
         "the leader epoch the broker had installed": "installed_ref",
         "the broker's own line": "line_ref",
+        "the broker's line about its refusal": "refusal_ref",
     }
     expected = (
         "error {FENCED_LEADER_EPOCH}: leader epoch {leader_epoch} is below {installed_leader_epoch}, which broker {node}"
@@ -64,7 +68,8 @@ class StaleStopReplicaAccepted(Rule):
     )
 
     def applies(self) -> Column:
-        return (
+        by_line = (col("refused_api") == STOP_REPLICA) & (col("refused_for") == BY_LEADER_EPOCH)
+        return by_line | (
             (col("event_type") == STOP_REPLICA)
             & (col("api_version") >= LEADER_EPOCH_STOP_REPLICA_VERSION)
             & (col("leader_epoch") >= 0)
@@ -81,6 +86,16 @@ class StaleStopReplicaAccepted(Rule):
         )
         depends = "error {FENCED_LEADER_EPOCH} if broker {node} holds a leader epoch above {leader_epoch}, else {NONE}"
         return first_of(
+            fenced(
+                col("refused_for") == BY_LEADER_EPOCH,
+                expected="error {FENCED_LEADER_EPOCH} for a leader epoch below {current_leader_epoch}, which broker {node} holds for"
+                " {topic}-{partition}",
+                observed="broker {node} refused leader epoch {leader_epoch}",
+                because=(
+                    "the line of broker {node} states that it held leader epoch {current_leader_epoch} of {topic}-{partition}",
+                    self.because[1],
+                ),
+            ),
             passed(
                 code == Errors.KAFKA_STORAGE_ERROR,
                 expected="error {KAFKA_STORAGE_ERROR} for a failed log directory, at any leader epoch",
