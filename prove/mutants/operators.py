@@ -276,8 +276,8 @@ def _of_call(node: ast.Call, is_condition: bool) -> Iterator[tuple[str, str, str
     if name == "holds":
         if not is_condition:
             yield ARGUMENT_DROPPED, ast.unparse(node), "", node.args[0]
-        or_null = [node.args[0], ast.Call(ast.Name(LITERAL, ast.Load()), [ast.Constant(True)], [])]
-        yield _changed(CONSTANT_CHANGED, node, ast.Call(_as_column(node).func, or_null, []))
+        unless = ast.Call(node.func, [ast.UnaryOp(ast.Invert(), node.args[0])], [])
+        yield _changed(CONSTANT_CHANGED, node, ast.UnaryOp(ast.Invert(), unless))  # true where it is null
     if name in _STEPS and isinstance(node.func, ast.Attribute):
         of_array = isinstance(node.func.value, ast.Name) and node.func.value.id == "F"
         what = node.args[-1] if node.args else None
@@ -291,7 +291,7 @@ def _of_call(node: ast.Call, is_condition: bool) -> Iterator[tuple[str, str, str
         yield from _of_verdict(node)
 
 
-def _as_column(argument: ast.expr) -> ast.Call:
+def _as_column(argument: ast.expr) -> ast.expr:
     """The argument of a function that takes a column or its name."""
     return ast.Call(ast.Attribute(ast.Name("F", ast.Load()), "coalesce", ast.Load()), [argument], [])
 

@@ -51,13 +51,13 @@ def changes(source: str) -> list[tuple[str, str, str]]:
         ("x = a[-1]", {"x = a[-2]"}),
         ("x = 2_000", {"x = 4000"}),
         ("x = F.coalesce(a, F.lit(True))", {"x = F.coalesce(F.lit(True))", "x = F.coalesce(a)", "x = F.coalesce(a, F.lit(False))"}),
-        ("x = holds(a)", {"x = a", "x = F.coalesce(a, _literal(True))"}),
+        ("x = holds(a)", {"x = a", "x = ~holds(~a)"}),
         (
             "x = F.when(holds(a), b)",
             {
                 "x = F.when(_literal(True), b)",
                 "x = F.when(_literal(False), b)",
-                "x = F.when(F.coalesce(a, _literal(True)), b)",
+                "x = F.when(~holds(~a), b)",
             },
         ),
         ("x = F.max(a)", {"x = F.min(a)"}),
