@@ -25,12 +25,7 @@ def without_start(not_known: str, nothing_lost: str, because: tuple[str, ...]) -
     Needs: frame `lineage`.
     """
     return (
-        unverifiable(
-            col("ambiguous_name"),
-            AMBIGUOUS_TOPIC,
-            expected=not_known,
-            because=(STARTED,),
-        ),
+        unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=not_known, because=(STARTED,)),
         passed(
             col("never_begun"),
             expected=nothing_lost,

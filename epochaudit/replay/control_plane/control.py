@@ -54,23 +54,12 @@ from epochaudit.replay.state.log_gaps import gaps_so_far
 from epochaudit.replay.state.releases import STATED, version_number
 
 REQUESTS: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
-ANCHORS: Final = (
-    LEADER_AND_ISR_HANDLING,
-    STOP_REPLICA_HANDLING,
-    UPDATE_METADATA_APPLIED,
-    UPDATE_METADATA_IGNORED,
-)
+ANCHORS: Final = (LEADER_AND_ISR_HANDLING, STOP_REPLICA_HANDLING, UPDATE_METADATA_APPLIED, UPDATE_METADATA_IGNORED)
 RECEIVED: Final = (LEADER_AND_ISR_RECEIVED, STOP_REPLICA_RECEIVED)  # a line per partition, at level TRACE
 NEWER_PARTITION_EPOCH: Final = "newer_partition_epoch"
 LEADER_UNAVAILABLE: Final = "leader_unavailable"
 ZOOKEEPER_ERROR: Final = "zookeeper_error"
-PROCESS: Final = (
-    PROCESS_STARTING,
-    PROCESS_SHUTTING_DOWN,
-    KAFKA_VERSION,
-    BROKER_REGISTERED,
-    STALE_BROKER_EPOCH,
-)
+PROCESS: Final = (PROCESS_STARTING, PROCESS_SHUTTING_DOWN, KAFKA_VERSION, BROKER_REGISTERED, STALE_BROKER_EPOCH)
 WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_REGISTERED: with which controller
 
 FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its answer, and by name only

@@ -576,11 +576,7 @@ def _with_begun(epochs: DataFrame) -> DataFrame:
 def _isr_text(isr: Column, elr: Column) -> Column:
     """The ISR of a state, and its eligible leader replicas if it has any, as text."""
     eligible = F.concat(F.lit(", the eligible leader replicas "), elr.cast("string"))
-    return F.concat(
-        F.lit("the ISR "),
-        isr.cast("string"),
-        F.coalesce(F.when(F.size(elr) > 0, eligible), F.lit("")),
-    )
+    return F.concat(F.lit("the ISR "), isr.cast("string"), F.coalesce(F.when(F.size(elr) > 0, eligible), F.lit("")))
 
 
 def _passed_over(later: Column) -> Column:

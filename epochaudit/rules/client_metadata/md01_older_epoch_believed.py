@@ -88,10 +88,7 @@ class OlderEpochBelieved(Rule):
                 expected="a leader epoch of {topic}-{partition} not below {previous_epoch}, if the same process had known that",
                 because=("a line of {client_id} before states leader epoch {previous_epoch} of {topic}-{partition}",),
             ),
-            exposed(
-                older & _names_topic_id(),
-                "a client that has lost the topic id trusts any leader epoch",
-            ),
+            exposed(older & _names_topic_id(), "a client that has lost the topic id trusts any leader epoch"),
             violation(older),
             passed(
                 col("previous_epoch").isNull(),

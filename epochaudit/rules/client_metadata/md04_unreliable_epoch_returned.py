@@ -52,7 +52,4 @@ class UnreliableEpochReturned(Rule):
         return ~col("reliable")
 
     def verdict(self) -> tuple[Branch, ...]:
-        return first_of(
-            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC),
-            otherwise=passed(),
-        )
+        return first_of(unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC), otherwise=passed())

@@ -63,7 +63,4 @@ class ReplacedControllerWrites(Rule):
         )
 
     def verdict(self) -> tuple[Branch, ...]:
-        return first_of(
-            unverifiable(col("recreated"), "the topic name has had several topics"),
-            otherwise=passed(),
-        )
+        return first_of(unverifiable(col("recreated"), "the topic name has had several topics"), otherwise=passed())

@@ -48,11 +48,7 @@ class ElrKeptAboveMinIsr(Rule):
     ReplicationControlManager.getTopicEffectiveMinIsr; Partition.maybeIncrementLeaderHW.
     """
 
-    evidence = {
-        "the record": "state_ref",
-        "the state before": "previous_ref",
-        "the setting": "min_insync_replicas_ref",
-    }
+    evidence = {"the record": "state_ref", "the state before": "previous_ref", "the setting": "min_insync_replicas_ref"}
     expected = "an empty ELR: ISR members {isr_members}, min.insync.replicas {min_insync_replicas}"
     observed = "ISR {isr} and ELR {elr}"
     because = (
@@ -73,10 +69,7 @@ class ElrKeptAboveMinIsr(Rule):
             level_unknown(expected=above, observed="ELR {elr}", because=()),
             passed(F.size("elr") == 0, expected=above, observed="ELR {elr}", because=()),
             unverifiable(col("isr").isNull(), STATES_UNKNOWN, expected=above, observed="ELR {elr}", because=()),
-            passed(
-                col("elects"),
-                expected="members in the ELR, as leader {leader} was elected from an empty ISR",
-            ),
+            passed(col("elects"), expected="members in the ELR, as leader {leader} was elected from an empty ISR"),
             log_incomplete(expected=above),
             unverifiable(
                 required.isNull(),

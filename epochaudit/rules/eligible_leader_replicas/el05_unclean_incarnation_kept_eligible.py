@@ -75,11 +75,7 @@ class UncleanIncarnationKeptEligible(Rule):
                 expected=unless_clean,
                 observed="none is recorded",
             ),
-            log_incomplete(
-                ~eligible,
-                expected=unless_clean,
-                observed="none is recorded",
-            ),
+            log_incomplete(~eligible, expected=unless_clean, observed="none is recorded"),
             passed(~eligible, expected=unless_clean, observed="no ELR has it"),
             passed(
                 col("clean"),

@@ -57,11 +57,7 @@ class MetadataLogOutOfOrder(Rule):
         known = col("batch_base_offset").isNotNull() & col("before.batch_last_offset").isNotNull()
         follows = known & col("adjacent")
         return first_of(
-            passed(
-                last.isNull(),
-                expected="a first record",
-                observed="the copy begins with offset {metadata_offset}",
-            ),
+            passed(last.isNull(), expected="a first record", observed="the copy begins with offset {metadata_offset}"),
             passed(
                 (offset <= last) & ~follows & ~col("raw"),
                 expected="offsets that follow one another within a dump",

@@ -79,9 +79,6 @@ class FencedEpochFetchedAgain(Rule):
                 expected="no request of replica {node} in leader epoch {leader_epoch} of the same topic",
             ),
             violation(again),
-            passed(
-                col("next_leader_epoch").isNull(),
-                observed="{next_event_type} that states no leader epoch",
-            ),
+            passed(col("next_leader_epoch").isNull(), observed="{next_event_type} that states no leader epoch"),
             otherwise=passed(),
         )

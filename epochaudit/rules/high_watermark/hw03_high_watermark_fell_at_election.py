@@ -56,10 +56,4 @@ class HighWatermarkFellAtElection(Rule):
         return col("leads") & col("first_of_epoch") & (col("low") < col("earlier"))
 
     def verdict(self) -> tuple[Branch, ...]:
-        return first_of(
-            unverifiable(
-                col("ambiguous_name"),
-                AMBIGUOUS_TOPIC,
-            ),
-            otherwise=passed(),
-        )
+        return first_of(unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC), otherwise=passed())

@@ -101,10 +101,7 @@ class DeadReplicaAccepted(Rule):
                 col("dead_members").isNull(),
                 "the controller's lines do not tell which brokers were live (controller.log)",
             ),
-            unverifiable(
-                refused_as_ineligible(),
-                "no member of the refused ISR is known as dead or shutting down",
-            ),
+            unverifiable(refused_as_ineligible(), "no member of the refused ISR is known as dead or shutting down"),
             unverifiable(
                 dead & col("held_before"),
                 "the controller may have had this ISR before, and then checks no member: the request was sent again",

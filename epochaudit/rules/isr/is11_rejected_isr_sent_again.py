@@ -48,10 +48,7 @@ class RejectedIsrSentAgain(Rule):
     KIP-841, Proposed Changes (leader side); Partition.handleAlterPartitionError.
     """
 
-    evidence = {
-        "the rejected AlterPartition": "request_ref",
-        "the same request again": "resent_ref",
-    }
+    evidence = {"the rejected AlterPartition": "request_ref", "the same request again": "resent_ref"}
     expected = "broker {broker_id} does not send the rejected ISR again before it has gone back to the committed one"
     observed = "ISR {isr} was sent again in partition epoch {partition_epoch}"
     because = (

@@ -114,11 +114,7 @@ class IsrJoinedBeforeEpochStart(Rule):
                 expected=reaching,
                 observed=below,
             ),
-            violation(
-                col("fetched") == 0,
-                expected=reaching,
-                observed="none of its fetches counts",
-            ),
+            violation(col("fetched") == 0, expected=reaching, observed="none of its fetches counts"),
             violation(
                 diverged,
                 expected=reaching,

@@ -105,10 +105,7 @@ class StaleLeaderAndIsrAccepted(Rule):
         " holds for {topic}-{partition}"
     )
     observed = "the partition was answered {error_code}"
-    because = (
-        "broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}",
-        _BROUGHT,
-    )
+    because = ("broker {node} had installed leader epoch {installed_leader_epoch} for {topic}-{partition}", _BROUGHT)
 
     def applies(self) -> Column:
         by_line = (col("refused_api") == LEADER_AND_ISR) & (col("refused_for") == BY_LEADER_EPOCH)

@@ -49,10 +49,7 @@ class TwoLeadersInOneEpoch(Rule):
     """
 
     caused_by = ("EP-01", "IS-13", "TI-01", "TI-04", "TI-05")
-    evidence = {
-        "one statement": "lowest_leader_ref",
-        "the other": "highest_leader_ref",
-    }
+    evidence = {"one statement": "lowest_leader_ref", "the other": "highest_leader_ref"}
     expected = "one leader of {topic}-{partition} in leader epoch {leader_epoch}"
     observed = "leader {lowest_leader} and leader {highest_leader}"
     because = (

@@ -48,16 +48,10 @@ class LeaderEpochFromTheFuture(Rule):
     Partition.fetchOffsetForTimestamp, UnifiedLog.fetchOffsetByTimestamp; KIP-320, ListOffsets.
     """
 
-    evidence = {
-        "the ListOffsets request and its answer": "query_ref",
-        "the leader epoch the broker held": "held_ref",
-    }
+    evidence = {"the ListOffsets request and its answer": "query_ref", "the leader epoch the broker held": "held_ref"}
     expected = "leader epoch {held_max}, which the broker held, or a lower one"
     observed = "offset {offset} answered with leader epoch {response_leader_epoch}"
-    because = (
-        "broker {node} held leader epoch {held_max} of {topic}-{partition}",
-        ANSWERED,
-    )
+    because = ("broker {node} held leader epoch {held_max} of {topic}-{partition}", ANSWERED)
 
     def applies(self) -> Column:
         return (

@@ -68,12 +68,7 @@ class DirectoriesOutOfStep(Rule):
         return first_of(
             passed(~registers & (col("directory_count") == col("replica_count")), observed="as many: {directories}"),
             passed(col("unmigrated"), observed="no directory has been migrated, which fits any replicas"),
-            log_incomplete(
-                registers,
-                expected=no_other,
-                observed="log directories {log_dirs}",
-                because=(registered,),
-            ),
+            log_incomplete(registers, expected=no_other, observed="log directories {log_dirs}", because=(registered,)),
             violation(
                 col("shared_with").isNotNull(),
                 expected=no_other,

@@ -96,11 +96,7 @@ class DeletionConfirmedEarly(Rule):
                 because=_TO_HIGH_WATERMARK,
             ),
             fenced(col("error_code") == Errors.REQUEST_TIMED_OUT),
-            passed(
-                col("offset") < 0,
-                expected="a deletion up to the high watermark",
-                because=_TO_HIGH_WATERMARK,
-            ),
+            passed(col("offset") < 0, expected="a deletion up to the high watermark", because=_TO_HIGH_WATERMARK),
             violation(col("low_watermark") < col("offset")),
             otherwise=passed(expected="a low watermark of {offset} or more"),
         )

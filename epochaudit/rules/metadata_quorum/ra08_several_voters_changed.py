@@ -61,9 +61,7 @@ class SeveralVotersChanged(Rule):
                 observed="another set of voters",
                 because=(),
             ),
-            log_incomplete(
-                because=(self.because[0], "a later one, at offset {metadata_offset}, has {voters}"),
-            ),
+            log_incomplete(because=(self.because[0], "a later one, at offset {metadata_offset}, has {voters}")),
             passed((F.size("added") <= 1) & (F.size("removed") <= 1)),
             otherwise=violation(),
         )

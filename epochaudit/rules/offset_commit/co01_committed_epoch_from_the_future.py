@@ -45,10 +45,7 @@ class CommittedEpochFromTheFuture(Rule):
     KIP-320, OffsetCommit; OffsetCommitRequest.json, OffsetMetadataManager.
     """
 
-    evidence = {
-        "the commit": "commit_ref",
-        "the coordinator's later answer about the partition": "offset_fetch_ref",
-    }
+    evidence = {"the commit": "commit_ref", "the coordinator's later answer about the partition": "offset_fetch_ref"}
     expected = "a leader epoch of {topic}-{partition} that existed: {highest_epoch} or lower"
     observed = "{client_id} committed {committed_offset} with leader epoch {leader_epoch} for group {group_id}"
     because = (
@@ -63,16 +60,8 @@ class CommittedEpochFromTheFuture(Rule):
         existed = "a leader epoch that {topic}-{partition} had when the offset was committed"
         recorded = self.because[:1]
         return first_of(
-            passed(
-                col("leader_epoch") == 0,
-                expected=existed,
-                because=("leader epoch 0 is the first of every topic",),
-            ),
-            unverifiable(
-                col("ambiguous_name"),
-                AMBIGUOUS_TOPIC,
-                expected=existed,
-            ),
+            passed(col("leader_epoch") == 0, expected=existed, because=("leader epoch 0 is the first of every topic",)),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, expected=existed),
             unverifiable(
                 col("highest_epoch").isNull(), "no leader epoch of the partition is recorded", expected=existed
             ),

@@ -51,7 +51,4 @@ class OffsetCommittedWithoutEpoch(Rule):
         return ~col("returned") & (col("leader_epoch") < 0)
 
     def verdict(self) -> tuple[Branch, ...]:
-        return first_of(
-            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC),
-            otherwise=passed(),
-        )
+        return first_of(unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC), otherwise=passed())

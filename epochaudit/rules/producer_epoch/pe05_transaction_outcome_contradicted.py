@@ -79,10 +79,7 @@ class TransactionOutcomeContradicted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         commits, aborts = col("committed_ref").isNotNull(), col("aborted_ref").isNotNull()
-        differs = {
-            "aborted": commits & col("aborted_marked"),
-            "committed": aborts & col("committed_marked"),
-        }
+        differs = {"aborted": commits & col("aborted_marked"), "committed": aborts & col("committed_marked")}
         differ = differs["aborted"] | differs["committed"]
         certain = (differs["aborted"] & self._stated("aborted")) | (differs["committed"] & self._stated("committed"))
         other = F.when(differs["aborted"], col("aborted_marker_version")).otherwise(col("committed_marker_version"))

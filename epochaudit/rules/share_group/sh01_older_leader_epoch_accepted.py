@@ -11,7 +11,7 @@ from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
+from epochaudit.rules.rule import CRITICAL, Branch, OwnSentences, Rule, fenced, first_of, passed, rule, unverifiable
 
 _ASKED = "{event_type} {correlation_id} of {client_id} for group {group_id} and {topic}-{partition} in leader epoch {leader_epoch}"
 _NEWER = "coordinator {node} had answered a read of the state in leader epoch {newer_leader_epoch} before the request arrived"
@@ -80,28 +80,22 @@ class OlderLeaderEpochAccepted(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code") == Errors.FENCED_LEADER_EPOCH
         replaced = col("newer_leader_epoch").isNotNull()
+        unsettled = OwnSentences(expected=_NOT_REPLACED, because=(_ASKED, _NEWER))
         return first_of(
             fenced(refused & replaced, because=(_ASKED, _NEWER)),
             fenced(refused, expected=f"{_NOT_REPLACED}, or this error: {self.expected}"),
             unverifiable(
                 replaced & col("changed_elsewhere"),
                 "another coordinator was asked to delete or to initialize the state, perhaps in between",
-                expected=_NOT_REPLACED,
-                because=(_ASKED, _NEWER),
+                **unsettled,
             ),
             unverifiable(
                 replaced & col("returned_since_read"),
                 "another broker led a partition of __share_group_state in between, or may have: the state may have been "
                 "deleted or initialized there",
-                expected=_NOT_REPLACED,
-                because=(_ASKED, _NEWER),
+                **unsettled,
             ),
-            unverifiable(
-                replaced & col("requests_missing_since_read"),
-                SHARE_STATE_REQUESTS_MISSING,
-                expected=_NOT_REPLACED,
-                because=(_ASKED, _NEWER),
-            ),
+            unverifiable(replaced & col("requests_missing_since_read"), SHARE_STATE_REQUESTS_MISSING, **unsettled),
             *breaches(replaced, SHARE_GROUP_STATE, _ACCEPTED, _ASKED, _NEWER),
             unverifiable(
                 ~col("recorded"),

@@ -11,7 +11,7 @@ from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
 from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
-from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
+from epochaudit.rules.rule import CRITICAL, Branch, OwnSentences, Rule, fenced, first_of, passed, rule, unverifiable
 
 _ASKED = "{event_type} {correlation_id} of {client_id} for group {group_id} and {topic}-{partition}"
 _NEWER = "coordinator {node} had initialized the state in state epoch {newer_state_epoch} before the request arrived"
@@ -75,28 +75,22 @@ class StateEpochWentBack(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         refused = col("error_code") == Errors.FENCED_STATE_EPOCH
         newer, read = col("newer_state_epoch").isNotNull(), col("event_type") == READ_SHARE_GROUP_STATE
+        unsettled = OwnSentences(expected=_NOT_BELOW, because=(_ASKED, _NEWER))
         return first_of(
             fenced(refused & newer, because=(_ASKED, _NEWER)),
             fenced(refused, expected=f"{_NOT_BELOW}, or this error: {self.expected}"),
             unverifiable(
                 newer & col("deleted_elsewhere"),
                 "another coordinator was asked to delete the state, perhaps in between",
-                expected=_NOT_BELOW,
-                because=(_ASKED, _NEWER),
+                **unsettled,
             ),
             unverifiable(
                 newer & col("returned_since_state"),
                 "another broker led a partition of __share_group_state in between, or may have: the state may have been "
                 "deleted there",
-                expected=_NOT_BELOW,
-                because=(_ASKED, _NEWER),
+                **unsettled,
             ),
-            unverifiable(
-                newer & col("requests_missing_since_state"),
-                SHARE_STATE_REQUESTS_MISSING,
-                expected=_NOT_BELOW,
-                because=(_ASKED, _NEWER),
-            ),
+            unverifiable(newer & col("requests_missing_since_state"), SHARE_STATE_REQUESTS_MISSING, **unsettled),
             *breaches(newer & ~read, SHARE_GROUP_STATE, _ACCEPTED, _ASKED, _NEWER),
             *breaches(newer, SHARE_GROUP_STATE, _READ, _ASKED, _NEWER, expected=_NOT_BELOW),
             unverifiable(

@@ -50,12 +50,7 @@ def origin(
         passed(no_offset & col("detected").isNotNull(), expected=own, observed=first, because=got),
         unsettled(no_offset, not_recorded, first),
         passed(col("fetch_offset") <= col("log_start_offset"), **started),
-        passed(
-            col("detected").isNotNull(),
-            expected=own,
-            observed=at_offset,
-            because=got,
-        ),
+        passed(col("detected").isNotNull(), expected=own, observed=at_offset, because=got),
         unsettled(
             col("leader_epoch") > 0, "a broker that led the new topic before may have given the consumer its position"
         ),

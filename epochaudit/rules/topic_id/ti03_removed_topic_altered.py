@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.kafka.api_versions import TOPIC_ID_ALTER_PARTITION_VERSION
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import (
+    HIGH,
+    Branch,
+    OwnSentences,
+    Rule,
+    fenced,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
 
 _BECAUSE = (
     "topic {topic} with id {topic_id} had been removed before the request came, or replaced by another of its name",
     "broker {broker_id} sent AlterPartition {api_version} for partition {partition} in leader epoch {leader_epoch}",
     "controller {node} answered {code}",
 )
+_REMOVAL_UNKNOWN: Final = "nothing recorded shows that the topic was gone"
+_NOT_COVERED: Final = "the metadata log does not cover the request"
 
 
 @rule("TI-03", frame="isr_changes", kip="KIP-516", severity=HIGH, since="3.3")
@@ -75,6 +90,7 @@ class RemovedTopicAltered(Rule):
         not_covered = ~in_zookeeper & ~(col("log_complete") & col("log_whole") & col("covered"))
         exists = "no error {UNKNOWN_TOPIC_ID} or {UNKNOWN_TOPIC_OR_PARTITION} while the topic exists"
         refusal = "error {code} for partition {partition} of {topic}"
+        topic_exists = OwnSentences(expected=exists, observed=refusal, because=_BECAUSE[1:])
         if_removed = (
             "error {UNKNOWN_TOPIC_ID}, or {UNKNOWN_TOPIC_OR_PARTITION} below version 2, if the topic was removed before"
         )
@@ -82,18 +98,12 @@ class RemovedTopicAltered(Rule):
             fenced(refused & (deleted | superseded), observed=refusal),
             unverifiable(
                 refused & col("topic").isNull(),
-                "nothing recorded shows that the topic was gone",
+                _REMOVAL_UNKNOWN,
                 expected=exists,
                 observed="error {code} for partition {partition} of topic id {topic_id}",
                 because=_BECAUSE[1:],
             ),
-            unverifiable(
-                refused,
-                "nothing recorded shows that the topic was gone",
-                expected=exists,
-                observed=refusal,
-                because=_BECAUSE[1:],
-            ),
+            unverifiable(refused, _REMOVAL_UNKNOWN, **topic_exists),
             violation(col("removed_before") | superseded),
             unverifiable(
                 deleted,
@@ -102,25 +112,10 @@ class RemovedTopicAltered(Rule):
                 because=("topic {topic} with id {topic_id} was removed about when the request came", *_BECAUSE[1:]),
             ),
             unverifiable(
-                col("ambiguous_name"),
-                "the request names the topic, and several topics had the name",
-                expected=exists,
-                observed=refusal,
-                because=_BECAUSE[1:],
+                col("ambiguous_name"), "the request names the topic, and several topics had the name", **topic_exists
             ),
-            passed(col("committed").isNotNull(), expected=exists, observed=refusal, because=_BECAUSE[1:]),
-            unverifiable(
-                not_covered & col("topic").isNull(),
-                "the metadata log does not cover the request",
-                expected=if_removed,
-                because=_BECAUSE[1:],
-            ),
-            unverifiable(
-                not_covered,
-                "the metadata log does not cover the request",
-                expected=if_removed,
-                observed=refusal,
-                because=_BECAUSE[1:],
-            ),
-            otherwise=passed(expected=exists, observed=refusal, because=_BECAUSE[1:]),
+            passed(col("committed").isNotNull(), **topic_exists),
+            unverifiable(not_covered & col("topic").isNull(), _NOT_COVERED, expected=if_removed, because=_BECAUSE[1:]),
+            unverifiable(not_covered, _NOT_COVERED, expected=if_removed, observed=refusal, because=_BECAUSE[1:]),
+            otherwise=passed(**topic_exists),
         )

@@ -73,16 +73,8 @@ class ValidationSkipped(Rule):
         if_known = "OffsetForLeaderEpoch before the fetch, if the client knew the leader epoch of its position"
         open_question: OwnSentences = {"expected": if_known, "observed": at_offset, "because": (position, FIRST)}
         return first_of(
-            unverifiable(
-                col("ambiguous_name"),
-                AMBIGUOUS_TOPIC,
-                **open_question,
-            ),
-            passed(
-                col("detected").isNotNull(),
-                observed=at_offset + ", after {detected}",
-                because=(position, FIRST),
-            ),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **open_question),
+            passed(col("detected").isNotNull(), observed=at_offset + ", after {detected}", because=(position, FIRST)),
             passed(
                 col("epoch_unknown"),
                 observed=at_offset + ", after an OffsetForLeaderEpoch of the client",

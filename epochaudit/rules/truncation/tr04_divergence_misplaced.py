@@ -67,11 +67,7 @@ class DivergenceMisplaced(Rule):
     }
     expected = "epoch {response_leader_epoch} ended at {judged_start} or below, where the leader's own epoch starts"
     observed = "answered that epoch {response_leader_epoch} ends at offset {offset}"
-    because = (
-        LED,
-        "leader epoch {response_leader_epoch} starts at offset {answered_start}",
-        ASKED,
-    )
+    because = (LED, "leader epoch {response_leader_epoch} starts at offset {answered_start}", ASKED)
 
     def applies(self) -> Column:
         answered = (col("error_code") == Errors.NONE) & (col("response_leader_epoch") >= 0)

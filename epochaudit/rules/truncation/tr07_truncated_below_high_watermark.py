@@ -8,7 +8,18 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
-from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
+from epochaudit.rules.rule import (
+    HIGH,
+    Branch,
+    OwnSentences,
+    Rule,
+    exposed,
+    first_of,
+    passed,
+    rule,
+    unverifiable,
+    violation,
+)
 
 _BEGAN = (
     "it had begun to follow in leader epoch {leader_epoch} of {topic}-{partition} with high watermark {high_watermark}"
@@ -81,8 +92,9 @@ class TruncatedBelowHighWatermark(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         below = col("offset") < F.least("high_watermark", "start_offset")
         learned = F.coalesce("learned", F.lit(False))
-        if_committed = (
-            "a truncation to high watermark {high_watermark} or above, if that is one of the leader's history"
+        if_committed = OwnSentences(
+            expected="a truncation to high watermark {high_watermark} or above, if that is one of the leader's history",
+            because=(_BEGAN, _ANSWERED),
         )
         return first_of(
             unverifiable(
@@ -113,14 +125,10 @@ class TruncatedBelowHighWatermark(Rule):
             unverifiable(
                 col("begun_since"),
                 "the follower's lines between the start of the epoch and the truncation may be missing",
-                expected=if_committed,
-                because=(_BEGAN, _ANSWERED),
+                **if_committed,
             ),
             unverifiable(
-                ~learned,
-                "where the follower had its high watermark from is not in the evidence",
-                expected=if_committed,
-                because=(_BEGAN, _ANSWERED),
+                ~learned, "where the follower had its high watermark from is not in the evidence", **if_committed
             ),
             exposed(
                 col("some_unclean"),
@@ -134,8 +142,7 @@ class TruncatedBelowHighWatermark(Rule):
             unverifiable(
                 ~F.coalesce("all_clean", F.lit(False)),
                 "whether all elections since were clean is not in the evidence",
-                expected=if_committed,
-                because=(_BEGAN, _ANSWERED),
+                **if_committed,
             ),
             otherwise=violation(),
         )

@@ -63,10 +63,7 @@ class UnfencedBeforeRegistration(Rule):
                 expected="isFenced=true below the offset of the broker's registration",
             ),
             maybe_formatted_anew(behind),
-            passed(
-                behind & col("registered_unfenced"),
-                expected="isFenced=false: a live broker registered again",
-            ),
+            passed(behind & col("registered_unfenced"), expected="isFenced=false: a live broker registered again"),
             violation(behind),
             otherwise=passed(expected="isFenced=true below offset {registered_offset}, any answer from there on"),
         )

@@ -22,12 +22,7 @@ from pyarrow import fs
 
 from epochaudit.sources.files.archives import Forward, Slice, buffered
 
-MAGIC: Final = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bz2",
-    b"\xfd7zXZ\x00": "xz",
-}
+MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names of file systems that Arrow names otherwise
 EXPANDS: Final = 20  # plain bytes per compressed byte: request logs have 15 to 25 with gzip
 DAMAGED: Final = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)

@@ -388,10 +388,7 @@ def json_program() -> Program:
     tables = _Tables(b'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":')
     fetches = _rows_of_json(tables, APIS[FETCH], JSON_REQUEST, JSON_RESPONSE, FETCH_END)
     answers = _rows_of_json(tables, produce.API, JSON_PRODUCE_REQUEST, JSON_PRODUCE_RESPONSE, UNREAD)
-    apis = (
-        (1, FETCH, Treatment.ROWS, fetches, FETCH_END),
-        (0, produce.API.name, Treatment.ANSWERS, answers, UNREAD),
-    )
+    apis = ((1, FETCH, Treatment.ROWS, fetches, FETCH_END), (0, produce.API.name, Treatment.ANSWERS, answers, UNREAD))
     keys = [
         [_Row(f"{key},", Kind.API, bounds=(number, treatment), child=root, resets=(number, end))]
         for number, (key, _, treatment, root, end) in enumerate(apis)
