@@ -167,7 +167,7 @@ def _tables() -> str:
 def _frames(rules: tuple[Rule, ...]) -> str:
     text = [
         "# Frames",
-        "A frame has one row per subject, with the state that the subject met. `docs/architecture.md` describes their order.",
+        "A frame has one row per subject, with the state at that point. `docs/architecture.md` describes their order.",
     ]
     for name, frame in FRAMES.items():
         judged_by = [f"[{rule.id}](rules/{rule.id}.md)" for rule in rules if rule.frame == name]

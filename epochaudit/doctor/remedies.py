@@ -49,15 +49,15 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         NO_LOG,
         "change[sd] just before|just before, (?:perhaps|and)|overlap|while the request was|at that moment|about when the request came"
         "|just being started|just then|be placed|come back|came back|several consumers|can't be relied on|no topic ids"
-        "|no topic id tells|several topics|had several|cannot be told apart|neither topic ids|apart|names no leader epoch"
-        "|left the offset|no leader epoch to compare|may have advanced|lines of one client alone|may have been copied"
+        "|no topic id shows|several topics|had several|cannot be distinguished|distinguishes the topics|neither topic ids|apart"
+        "|names no leader epoch|left the offset|no leader epoch to compare|may have advanced|lines of one client alone|may have been copied"
         "|was copied from|was refused in the end|not certain|clocks cannot|clock relates|state no broker epoch|states who"
         "|restarted since|started anew|below metadata.version|of a type or version|at another coordinator|evidence ends"
         "|a follower or a consumer asked|on another disk|between log directories|between the copies"
         "|rolled back in between|remote log was to be deleted"
         "|segments were copied|beside the segment|was sent again|another coordinator was asked|another broker led",
     ),
-    (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer was told"),
+    (CLIENT_LOG, "client knew|client still knew|Java consumer|in its log|client was|consumer had got"),
     (
         METADATA_LOG,
         "metadata log|metadata.version|earlier records|first record|record's|offsets of the|records between|raft epoch|record that"
@@ -76,7 +76,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "broker starts|epoch in which the broker led|whether the broker led|who led|begun|began the epoch|replica starts|installation"
         "|LeaderAndIsr|UpdateMetadata|controller(?:'s lines)? |control request|ISR|topic id|later leader epoch|elections?|topic was"
         "|new topic|replicas of the|replica list|reassignment|leader epochs? (?:of the partition )?(?:in between )?is (?:not )?recorded"
-        "|leader epoch of a|writes were acknowledged|explain|is no replica|were no replica|created again|was gone"
+        "|leader epoch of a|writes were acknowledged|explain|is no replica|were no replica|created again|been removed"
         "|topic existed|topic of the id|recovering|deletion|newer (?:leader|controller) epoch|name was deleted",
     ),
     (

@@ -140,7 +140,7 @@ def _with_proofs(audit: Audit, removed: Sequence[tuple[History, Removal]]) -> li
 
 
 def _by_epoch(rows: Iterable[Row]) -> Mapping[Epoch, Sequence[Row]]:
-    """The rows by partition and leader epoch: topics of one name are not told apart."""
+    """The rows by partition and leader epoch: topics of one name are not distinguished."""
     found: dict[Epoch, list[Row]] = defaultdict(list)
     for row in rows:
         found[row["cluster"], row["topic"], row["partition"], row["leader_epoch"]].append(row)

@@ -21,7 +21,7 @@ def breach(history: History, topic: str) -> str:
     """The verdict on a breach that a lost part of the log would explain.
 
     A violation, if it is known that each recorded leader was elected from an ISR of several, as one of its members, or from the ELR
-    after the last member of the ISR was gone.
+    after the last member of the ISR had left.
     """
     recorded = [change for change in changes(history) if change.after.topic == topic]
     if not recorded:

@@ -425,19 +425,22 @@ def _accepted_dead(history: History, request: AlterPartition) -> str:
 
 @dataclass(frozen=True)
 class _View:
-    """Who a ZooKeeper controller has for live, None: not known. sent: who it has told its own broker since its last list."""
+    """The brokers that a ZooKeeper controller holds for live; None: not known.
+
+    live: by its last line about them. sent: those that it has sent its own broker since.
+    """
 
     live: frozenset[int] | None = None
     leaving: frozenset[int] = frozenset()
     sent: frozenset[int] | None = None
 
     def may_have(self, broker: int) -> bool:
-        """Something says that the broker is live."""
+        """Something shows that the broker is live."""
         listed = self.live is None or broker in self.live or (self.sent is not None and broker in self.sent)
         return listed and broker not in self.leaving
 
     def has(self, broker: int) -> bool:
-        """Nothing says that the broker is not live."""
+        """Nothing shows that the broker is not live."""
         listed = self.live is None or (broker in self.live and (self.sent is None or broker in self.sent))
         return listed and broker not in self.leaving
 

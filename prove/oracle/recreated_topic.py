@@ -203,7 +203,7 @@ def _not_later(other: Query, first: Query) -> bool:
 
 
 def _resumed(history: History, client: ClientId, query: Query) -> bool:
-    """A coordinator told the client this offset, and not only as the client itself had committed it there before."""
+    """A coordinator returned this offset to the client, and not only as the client itself had committed it there before."""
     events = [one for one in history.events if isinstance(one, GroupOffset) and one.offset == query.offset]
     for answer in events:
         if answer.api != OFFSET_FETCH or (answer.client_id, answer.software) != client:

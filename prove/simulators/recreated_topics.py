@@ -186,7 +186,7 @@ class RecreatedTopics(Simulation):
             self.choices.choice(others).cut_off = True
 
     def come_back(self) -> None:
-        """A broker that was cut off learns of the present state. In ZooKeeper mode nothing tells it of deletions in between."""
+        """A broker that was cut off learns of the present state. In ZooKeeper mode it learns of no deletions in between."""
         for host in self.hosts.values():
             if host.cut_off:
                 host.cut_off = False

@@ -88,7 +88,7 @@ class ZooKeeperController(Simulation):
             self._maybe_learn()
 
     def come_back(self) -> None:
-        """A broker registers again, at times before the controller has learned that it was gone."""
+        """A broker registers again, at times before the controller has learned that its session had ended."""
         away = [broker for broker in BROKERS if broker not in self.registered]
         if away:
             self.start(self.choices.choice(away))
@@ -151,7 +151,7 @@ class ZooKeeperController(Simulation):
             self.learn()
 
     def update_metadata(self) -> None:
-        """The controller tells all brokers who is live, also those that shut down: its own broker's request is recorded."""
+        """The controller sends all brokers the list of live ones, also those that shut down: its own broker's request is recorded."""
         if self.unrecorded and self.choices.random() < 0.3:
             return
         self.correlation += 1
@@ -233,7 +233,7 @@ class ZooKeeperController(Simulation):
         self.log(request)
 
     def choice_of_state(self, states: list[State]) -> State:
-        """A state as its leader knows it: at times an older one, or one of a controller that is gone."""
+        """A state as its leader knows it: at times an older one, or one of a controller that has resigned."""
         state = self.choices.choice(states)
         change = self.choices.choices((0, 1, 2), (90, 6, 4))[0]
         if change == 1 and state.partition_epoch:

@@ -497,7 +497,7 @@ def _at_the_sender(rows: DataFrame) -> DataFrame:
 def _with_sender_log(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds sender_log_recorded. Clock: the requesting leader's host, as the controller's host has another one.
 
-    The lines name the topic: of several topics of one name they are not told apart.
+    The lines name the topic: several topics of one name are not distinguished.
     """
     sender = F.col("node").alias("broker_id")
     of_partition = ["cluster", "broker_id", "topic", "partition"]

@@ -72,7 +72,7 @@ def isr_expansions(events: DataFrame) -> DataFrame:
       requests_missing some request of the member's process with the stated epoch need not be recorded: files of the leader's
                        request log are missing while it led, it ends before the join, or the begin of a fetch session of the
                        process is missing. Of a leader that the change replaces, the join is before it deletes its replica; true
-                       if no line tells when
+                       if no line shows when
       stale_refused    a fetch with an older replica epoch than stated was answered 6
       version          Kafka version of the leader, as 2000001 for 2.0.1; null: not in the evidence
       skipped          ZooKeeper refused the leader's new ISR, by its next line

@@ -212,7 +212,7 @@ def _other_commits(events: DataFrame, joins: DataFrame) -> DataFrame:
     """The first accepted OffsetCommit of each member that took the name of another one: _REPLACED.
 
     A member that had been given the name before the other one did not take it from that one: its commit should have been refused.
-    Without a JoinGroup of a classic group only its id tells that it is no member of KIP-848, whose joins are no JoinGroup.
+    Without a JoinGroup of a classic member only its id shows that it is no member of KIP-848, whose joins are no JoinGroup.
     """
     commits = of_types(events, OFFSET_COMMIT).where(F.col("error_code") == Errors.NONE)
     found = _of_others(commits.withColumn("place", then_by_place(F.col("time_ms"))), joins)

@@ -108,7 +108,7 @@ class StaleIncarnationObeyed(Rule):
             ),
             unverifiable(
                 ~right & col("zookeeper") & (sent > F.array_max("held_epochs")),
-                "no line of the controller tells of a registration under that epoch",
+                "no line of the controller states a registration under that epoch",
             ),
             violation(~right),
             unverifiable(wrong, "which registration the controller held at that moment is not certain"),

@@ -35,7 +35,7 @@ class FencedStaticMemberAccepted(Rule):
 
     ## Why it matters
     Two processes consume the same partitions. A commit of the former one puts the group's offsets back, and records are processed twice;
-    or it puts them ahead, and records are skipped. As the generation may be the same, the member id is all that tells them apart.
+    or it puts them ahead, and records are skipped. As the generation may be the same, only the member id differs.
 
     ## Evidence needed
     The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out.

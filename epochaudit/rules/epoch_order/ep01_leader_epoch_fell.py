@@ -83,6 +83,6 @@ class LeaderEpochFell(Rule):
                 expected="leader epoch 0 of a topic created again",
             ),
             *unproven_recreation(),
-            unverifiable(nameless, "without topic ids the topics of the name cannot be told apart"),
+            unverifiable(nameless, "without topic ids the topics of the name cannot be distinguished"),
             otherwise=violation(expected=least),
         )

@@ -20,6 +20,6 @@ def unproven_recreation() -> tuple[Branch, ...]:
         ),
         unverifiable(
             col("maybe_another_topic"),
-            "the topic was created again, and no state-change.log of the controllers in between tells of it",
+            "the topic was created again, and no state-change.log of the controllers in between states it",
         ),
     )

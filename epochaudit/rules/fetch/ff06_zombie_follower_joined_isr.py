@@ -77,7 +77,7 @@ class ZombieFollowerJoinedIsr(Rule):
         out = "replica {replica_id} stays out of the ISR, as brokers {known_live_brokers} were live"
         return first_of(
             unverifiable(
-                col("known_live_brokers").isNull(), "no UpdateMetadata tells the leader which brokers are live"
+                col("known_live_brokers").isNull(), "no UpdateMetadata to the leader states which brokers are live"
             ),
             passed(~not_live, observed="brokers {known_live_brokers} were live"),
             unverifiable(
@@ -88,7 +88,7 @@ class ZombieFollowerJoinedIsr(Rule):
             unverifiable(col("live_soon"), "the replica may have gone or been registered anew just then"),
             unverifiable(
                 col("known_live_brokers_until") <= col("line_ref.time_ms"),
-                "no later UpdateMetadata tells whether the replica had been registered anew",
+                "no later UpdateMetadata shows whether the replica had been registered anew",
             ),
             otherwise=exposed(
                 reason="leaders of these releases do not look whether a follower is alive",

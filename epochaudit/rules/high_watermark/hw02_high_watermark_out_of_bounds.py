@@ -82,7 +82,7 @@ class HighWatermarkOutOfBounds(Rule):
             ),
             unverifiable(
                 ~col("followed"),
-                "no later answer tells how far the high watermark had advanced",
+                "no later answer shows how far the high watermark had advanced",
                 expected="a last stable offset at or below the high watermark of the same moment",
             ),
             otherwise=violation(),

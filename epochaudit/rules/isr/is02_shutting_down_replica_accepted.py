@@ -56,7 +56,7 @@ class ShuttingDownReplicaAccepted(IneligibleMemberRule):
 
     def verdict(self) -> tuple[Branch, ...]:
         no_log, unplaced, *others, otherwise = super().verdict()
-        not_recorded = "a shutdown that began below metadata.version 3.3-IV3 is in no record, and no heartbeat of a member tells of it"
+        not_recorded = "a shutdown that began below metadata.version 3.3-IV3 is in no record, and no heartbeat of a member states it"
         leaving = (F.size("unrecorded_shutdowns") > 0) & ~refused_as_ineligible()
         return (
             no_log,

@@ -168,7 +168,7 @@ def _refused() -> tuple[Branch, ...]:
     return (
         unverifiable(
             code.isin(Errors.FENCED_LEADER_EPOCH, Errors.INVALID_UPDATE_VERSION, Errors.NOT_CONTROLLER) & ~_placed(),
-            "no accepted change of this node tells how its log's clock relates to the metadata log's",
+            "no accepted change of this node shows how its log's clock relates to the metadata log's",
         ),
         passed(
             (code == Errors.FENCED_LEADER_EPOCH) & (col("api_version") < ELIGIBILITY_CHECK_VERSION) & col("reassigned"),

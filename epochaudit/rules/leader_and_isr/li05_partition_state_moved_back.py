@@ -99,12 +99,12 @@ class PartitionStateMovedBack(Rule):
             ),
             unverifiable(
                 col("known_topic_id").isNull() | col("installed_topic_id").isNull() | col("topic_id_carried"),
-                "no topic id tells whether the topic was created again",
+                "no topic id shows whether the topic was created again",
                 expected=depends,
             ),
             unverifiable(
                 ~col("process_recorded"),
-                "nothing tells whether the broker restarted in between (server.log)",
+                "nothing shows whether the broker restarted in between (server.log)",
                 expected="partition epoch {installed_partition_epoch} or above, unless broker {node} restarted",
                 because=(
                     "broker {node} held {topic}-{partition} at partition epoch {installed_partition_epoch} before",

@@ -21,7 +21,7 @@ class LeaderElectedOnOfflineDirectory(Rule):
     registered then.
 
     ## Why it matters
-    The broker runs and is told to lead, but can't read or write the partition. The partition has no leader that answers, and
+    The broker runs and is to lead, but can't read or write the partition. The partition has no leader that answers, and
     no election follows, because the broker is not fenced.
 
     ## Evidence needed

@@ -11,7 +11,7 @@ from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unv
 
 @rule("LS-04", frame="tiered_fetches", kip="KIP-405", severity=LOW, since="3.6")
 class ConsumerSentToTieredStorage(Rule):
-    """A broker told a consumer that records are in tiered storage, in place of serving them from there.
+    """A broker answered a consumer that records are in tiered storage, in place of serving them from there.
 
     ## What it checks
     The answer 109 (OFFSET_MOVED_TO_TIERED_STORAGE) is for followers only: they build their log anew from tiered storage. To a consumer

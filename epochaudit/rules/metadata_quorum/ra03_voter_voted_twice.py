@@ -29,13 +29,13 @@ class VoterVotedTwice(Rule):
     ## What is allowed
     Several requests of one candidate, and pre-votes (KIP-996), which promise nothing. A vote is on disk before it is answered, so
     a restart allows no other one. A voter whose disk was emptied or replaced between the votes forgets the first: that is
-    reported, too, since nothing but dynamic voters (KIP-853) tells it from its former self. If an answer is missing, or the quorum
+    reported, too, since nothing but dynamic voters (KIP-853) distinguishes it from its former self. If an answer is missing, or the quorum
     was formatted anew (RA-02), it is unverifiable.
 
     ## What to do
     Look at the voter named: whether its metadata directory was emptied, restored from a snapshot, or is on a disk that loses
     writes, and whether two processes ran with its node id. Start a controller whose disk was replaced only while the other
-    controllers have a leader; with kraft.version 1, remove the voter and add it again. RA-02 tells whether two leaders came of it.
+    controllers have a leader; with kraft.version 1, remove the voter and add it again. RA-02 shows whether two leaders came of it.
 
     ## Example
     Controller 3 grants its vote to controller 1 in epoch 5, restarts with an empty disk, and grants it to controller 2 in epoch 5.

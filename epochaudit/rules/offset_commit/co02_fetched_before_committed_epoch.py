@@ -85,7 +85,7 @@ class FetchedBeforeCommittedEpoch(Rule):
             passed(recent),
             unverifiable(
                 ~older | col("reached_itself") | col("at_log_start") | col("shared_client_id"),
-                "the client may have fetched at the offset before it was told of it",
+                "the client may have fetched at the offset before it got the answer",
             ),
             unverifiable(
                 col("requests_missing"),

@@ -32,7 +32,7 @@ class TruncatedCommitResumed(Rule):
     position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing. It is
     exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3, or ListOffsets returned the same
     offset to it, as clients skip the validation of such a position, or it had read on from the offset before: a seek back to it
-    has no leader epoch, and no broker log tells it from the resumption. TR-01 judges an offset that was committed or returned
+    has no leader epoch, and no broker log distinguishes it from the resumption. TR-01 judges an offset that was committed or returned
     without a leader epoch (CO-05 counts such commits), if the client that committed it is known to have read up to it.
 
     ## What to do

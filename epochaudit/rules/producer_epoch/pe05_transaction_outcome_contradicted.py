@@ -28,8 +28,8 @@ class TransactionOutcomeContradicted(Rule):
     producer id and the epoch of its markers.
 
     ## Why it matters
-    The producer was told that its transaction is committed, and consumers with `read_committed` do not get a part of its records. Or they
-    get records that were aborted, and that the producer sends once more.
+    The producer got the answer that its transaction is committed, and consumers with `read_committed` do not get a part of
+    its records. Or they get records that were aborted, and that the producer sends once more.
 
     ## Evidence needed
     Request logs as JSON of coordinators (EndTxn 5, 4.0 and later) and of the partitions' leaders (WriteTxnMarkers). No clocks are compared.
@@ -88,7 +88,7 @@ class TransactionOutcomeContradicted(Rule):
             *breaches(commits & aborts, TRANSACTION_STATE, _TWO_ENDS, _PRODUCER),
             unverifiable(
                 differ & (col("ended_otherwise") | below),
-                "a transaction of version 1 has the same epoch: they cannot be told apart",
+                "a transaction of version 1 has the same epoch: they cannot be distinguished",
                 because=(_PRODUCER,),
             ),
             *breaches(certain, TRANSACTION_STATE, _DIFFERS, _PRODUCER, _EPOCH),

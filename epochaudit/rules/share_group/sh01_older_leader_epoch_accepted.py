@@ -39,7 +39,7 @@ class OlderLeaderEpochAccepted(Rule):
     elections of __share_group_state: state-change.log or the metadata log.
 
     ## What is allowed
-    Writes of a former leader before the new one has read the state: that read tells the coordinator of the new leader. Only reads
+    Writes of a former leader before the new one has read the state: by that read the coordinator learns of the new leader. Only reads
     raise the epoch here: up to 4.1 a write in a higher epoch did so, too, from 4.2 on it does not (KAFKA-19456). Leader epoch -1 of a
     request that states none. A lower epoch after the state was deleted or initialized: whoever deletes a group or resets its
     offsets begins the state anew. If another broker led a partition of __share_group_state in between, that

@@ -120,7 +120,7 @@ class UnversionedStopReplicaApplied(Rule):
             unsettled(~col("accepted_in_process"), "the broker restarted since the last LeaderAndIsr of the partition"),
             unsettled(
                 ~col("process_recorded_before") & ~col("delete_partition"),
-                "nothing tells whether the broker was shutting down (server.log)",
+                "nothing shows whether the broker was shutting down (server.log)",
             ),
             unsettled(
                 col("ordered_by") == "time",

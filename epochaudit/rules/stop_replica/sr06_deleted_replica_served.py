@@ -31,7 +31,7 @@ class DeletedReplicaServed(Rule):
     side. ListOffsets and Produce are not judged.
 
     ## What to do
-    Restart the broker: it then loads only what is in its log directories, and the controller tells it what to serve.
+    Restart the broker: it then loads only what is in its log directories, and the controller then states what it has to serve.
     Reset consumers that read the deleted replica, because its records may be in no other log. If the partition belongs
     to the broker after all, it copies the log from the leader. Report the lines if the broker is an unpatched Kafka.
 
@@ -62,7 +62,7 @@ class DeletedReplicaServed(Rule):
             passed(col("error_code") != Errors.NONE),
             unverifiable(
                 col("held_min").isNull(),
-                "no line of this broker tells when the replica starts, so it may have been created again",
+                "no line of this broker shows when the replica starts, so it may have been created again",
             ),
             otherwise=violation(),
         )

@@ -69,6 +69,6 @@ class StopReplicaAheadOfCluster(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
-            unverifiable(col("alive_ref").isNull(), "no later request tells which leader epoch the partition was in"),
+            unverifiable(col("alive_ref").isNull(), "no later request shows which leader epoch the partition was in"),
             otherwise=passed(),
         )

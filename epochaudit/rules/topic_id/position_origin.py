@@ -41,9 +41,9 @@ def origin(
     if at_start is not None:
         started["because"] = at_start
     order_unknown = "which of the name's topic ids came first is not in the evidence"
-    of_group = "whether the consumer was told its group's offset before is not in the evidence"
+    of_group = "whether the consumer had got its group's offset before is not in the evidence"
     return first_of(
-        unsettled(col("topic_id").isNull(), "nothing tells the topics of the name apart", nameless),
+        unsettled(col("topic_id").isNull(), "nothing distinguishes the topics of the name", nameless),
         unsettled(col("order_unknown") & no_offset, order_unknown, first),
         unsettled(col("order_unknown"), order_unknown),
         *([] if refused is None else [refused]),

@@ -103,6 +103,6 @@ class StaleTopicIdServed(Rule):
                 because=fetched,
             ),
             otherwise=unverifiable(
-                None, "no line of the broker tells the topic id of its replica", expected=if_other, because=fetched
+                None, "no line of the broker states the topic id of its replica", expected=if_other, because=fetched
             ),
         )

@@ -27,7 +27,7 @@ _BECAUSE = (
     "broker {broker_id} sent AlterPartition {api_version} for partition {partition} in leader epoch {leader_epoch}",
     "controller {node} answered {code}",
 )
-_REMOVAL_UNKNOWN: Final = "nothing recorded shows that the topic was gone"
+_REMOVAL_UNKNOWN: Final = "nothing recorded shows that the topic had been removed"
 _NOT_COVERED: Final = "the metadata log does not cover the request"
 
 
