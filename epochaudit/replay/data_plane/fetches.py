@@ -55,7 +55,7 @@ def fetches(events: DataFrame) -> DataFrame:
                             not recorded
       newer_epoch           the newest leader epoch above the held one that another request for the partition had stated at the node
                             before the answer, and that was refused with UNKNOWN_LEADER_EPOCH; newer_ref
-      successor_ms, successor_topic_id, successor_ref   as in `with_held_epochs`
+      successor_ms, successor_ref   when another topic's replica replaced this one, and its line, as in `with_held_epochs`
       session_ref           the session's request that current_leader_epoch comes from, if epoch_source is session: the last one before
                             that lists the partition, or the first one with the epoch, if such ones follow
       assigned              of a follower's Fetch: all replicas ever assigned in leader_epoch; null: no state of it is recorded.
@@ -100,7 +100,6 @@ def fetches(events: DataFrame) -> DataFrame:
                 "group_id": F.lit(None).cast("string"),
                 "code": answer_code(),
                 "successor_ms": F.col("successor.ms"),
-                "successor_topic_id": F.col("successor.topic_id"),
                 "successor_ref": F.col("successor.ref"),
                 "fate": _fate(),
             }

@@ -50,8 +50,8 @@ def follower_answers(events: DataFrame) -> DataFrame:
     fetch_offset, asked_epoch (leader_epoch of OffsetForLeaderEpoch, last_fetched_epoch of a Fetch), end_epoch and end_offset (where
     to truncate), answer_ref, listed_ref (the last request with that leader epoch, if the answered one does not list the partition);
     and of the follower's next request on the connection that lists the partition, null if none is recorded: next_event_type,
-    next_api_version, next_leader_epoch, next_fetch_offset, next_last_fetched_epoch (null: not stated),
-    next_log_start_offset, next_asked_epoch, next_ref; and
+    next_leader_epoch, next_fetch_offset, next_last_fetched_epoch (null: not stated), next_log_start_offset, next_asked_epoch,
+    next_ref; and
       unbroken         no request between the two is missing: the next one has the next correlation id, or is in the same session,
                        of which no request is missing
     """
@@ -123,8 +123,7 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
         F.col("current_leader_epoch").alias("next_leader_epoch"), F.col("fetch_offset").alias("next_fetch_offset"),
         F.when(F.col("last_fetched_epoch") >= 0, F.col("last_fetched_epoch")).alias("next_last_fetched_epoch"),
         F.col("requester_log_start_offset").alias("next_log_start_offset"), asked_epoch.alias("next_asked_epoch"),
-        F.col("api_version").alias("next_api_version"), F.col("correlation_id").alias("next_correlation_id"),
-        F.col("session_id").alias("next_session_id"), ref().alias("next_ref"),
+        F.col("correlation_id").alias("next_correlation_id"), F.col("session_id").alias("next_session_id"), ref().alias("next_ref"),
     )  # fmt: skip
     requests = listed.select(
         "cluster", "node", "connection", topic_key().alias("topic_key"), "partition", position().alias("position"),
