@@ -15,12 +15,16 @@ OFFSET_NOT_AVAILABLE_LIST_OFFSETS_VERSION: Final = 5  # OFFSET_NOT_AVAILABLE whi
 
 RELIABLE_METADATA_VERSION: Final = 9  # MetadataResponse.hasReliableLeaderEpochs (KAFKA-9212)
 
+TOPIC_ID_LEADER_AND_ISR_VERSION: Final = 5  # topic ids, by which the answer lists partitions (KIP-516)
+RECOVERY_STATE_LEADER_AND_ISR_VERSION: Final = 6  # leaderRecoveryState (KIP-704); of 3.2
+TYPE_UPDATE_METADATA_VERSION: Final = 8  # type, a tagged field (KIP-866)
 LEADER_EPOCH_STOP_REPLICA_VERSION: Final = 3  # leaderEpoch and deletePartition of each partition (KIP-570)
 
 MEMBER_EPOCH_OFFSET_COMMIT_VERSION: Final = 9  # generationIdOrMemberEpoch may be a member epoch (KIP-848)
 
 STABLE_SHARE_SESSION_VERSION: Final = 1  # ShareFetch, ShareAcknowledge: version 0 was an early access of 4.0 (KIP-932)
 
+PREVIOUS_EPOCH_BROKER_REGISTRATION_VERSION: Final = 3  # previousBrokerEpoch (KIP-966)
 ELIGIBILITY_CHECK_VERSION: Final = 2  # AlterPartition: INELIGIBLE_REPLICA and NEW_LEADER_ELECTED (KIP-841)
 TOPIC_ID_ALTER_PARTITION_VERSION: Final = 2  # topic ids in place of names (KIP-841)
 

@@ -62,6 +62,8 @@ class ZkMigrationState(StrEnum):
     POST_MIGRATION = "3"
 
 
+SET: Final = 0  # org.apache.kafka.clients.admin.AlterConfigOp.OpType
+UNKNOWN_TYPE: Final = 0  # AbstractControlRequest.Type.UNKNOWN: not given
 FULL: Final = 2  # AbstractControlRequest.Type: a LeaderAndIsr that lists all replicas of the broker (from 3.6.1)
 
 BROKER: Final = "broker"  # process.roles, as the next

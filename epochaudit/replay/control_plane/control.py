@@ -43,6 +43,7 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA_IGNORED,
 )
 from epochaudit.events.views import holds, of_types, ref
+from epochaudit.kafka.api_versions import RECOVERY_STATE_LEADER_AND_ISR_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import EPOCH_DURING_DELETE, FULL, LEADER_DURING_DELETE
 from epochaudit.kafka.releases import MAJOR, MINOR, release
@@ -65,9 +66,8 @@ WITH_KRAFT: Final = ("kraft", "zookeeper_in_migration")  # `name` of a BROKER_RE
 FULL_FIRST_VERSION: Final = release("3.6.2")  # 3.6.1 looks for strays after its answer, and by name only
 
 # 2.8 opens the log after it has looked at the topic id (Partition.checkOrSetTopicId): of a process's first LeaderAndIsr for a partition it
-# neither compares nor stores the id. LeaderAndIsr 6 came with 3.2.
+# neither compares nor stores the id. A request of version 6 shows that the broker is 3.2 or later.
 _STORES_FIRST_ID: Final = release("3.0")
-_FIRST_VERSION_AFTER_IT: Final = 6
 
 # Columns of an earlier or later row of the partition that a row refers to.
 _REFERRED_COLUMNS: Final = (
@@ -538,7 +538,8 @@ def _partition_state(rows: DataFrame) -> DataFrame:
 
 def _stores_first_id() -> Column:
     """The broker opens the log before it looks at the topic id."""
-    return holds(F.col("kafka_version") >= _STORES_FIRST_ID) | holds(F.col("api_version") >= _FIRST_VERSION_AFTER_IT)
+    of_later_version = F.col("api_version") >= RECOVERY_STATE_LEADER_AND_ISR_VERSION
+    return holds(F.col("kafka_version") >= _STORES_FIRST_ID) | holds(of_later_version)
 
 
 def _names_deleted(announced: Column) -> Column:

@@ -6,14 +6,13 @@ A controller first removes a broker that shut down uncleanly from the lists, and
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_REGISTRATION, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import of_types, ref
+from epochaudit.kafka.api_versions import PREVIOUS_EPOCH_BROKER_REGISTRATION_VERSION
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
 from epochaudit.replay.control_plane.eligible_replicas import ELR_ON, names_eligible
@@ -22,8 +21,6 @@ from epochaudit.replay.state.incarnations import topic_incarnations, with_identi
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, partition_states
 from epochaudit.spark.memo import as_leaf
-
-_FIRST_STATING: Final = 3  # BrokerRegistration
 
 
 def registrations(events: DataFrame) -> DataFrame:
@@ -94,7 +91,7 @@ def _requests(events: DataFrame) -> DataFrame:
     asked = of_types(events, BROKER_REGISTRATION).where(
         (F.col("source") == "request_log") & F.col("incarnation_id").isNotNull()
     )
-    states = F.col("api_version") >= _FIRST_STATING
+    states = F.col("api_version") >= PREVIOUS_EPOCH_BROKER_REGISTRATION_VERSION
     # brokers state none after an unclean shutdown, and in request versions below 3
     epoch = F.when(states, F.col("previous_broker_epoch")).when(~states, F.lit(NO_BROKER_EPOCH).cast("bigint"))
     return asked.groupBy("cluster", "broker_id", "incarnation_id").agg(

@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec import field
 
+from epochaudit.kafka.api_versions import TOPIC_ID_LEADER_AND_ISR_VERSION, TYPE_UPDATE_METADATA_VERSION
+from epochaudit.kafka.field_values import UNKNOWN_TYPE
 from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 from epochaudit.sources.request_log.apis.joining import joined
 
@@ -98,17 +100,17 @@ NO_PARTITION: Final = (None, None, None, False, False, None)
 
 def leader_and_isr(version: int, request: StatesRequest, response: ControlResponse | None) -> Iterable[Row]:
     """One row per partition state. From version 5 the response lists partitions by topic id."""
-    sender = (*request.sender(), request.type)
+    sender, by_id = (*request.sender(), request.type), version >= TOPIC_ID_LEADER_AND_ISR_VERSION
     names: dict[str | None, str | None] = {}
     states: list[tuple[Key, tuple[str | None, str | None, PartitionState]]] = []
     for topic, topic_id, state in request.states():
         names[topic_id] = topic
-        states.append(((topic_id if version >= 5 else topic, state.partition_index), (topic, topic_id, state)))
+        states.append(((topic_id if by_id else topic, state.partition_index), (topic, topic_id, state)))
     found: list[Row] = []
     for (listed, partition), asked, code in joined(states, _codes(response)):
         answer = (code is not None, None if code is None else code[0])
         if asked is None:
-            topic, topic_id = (names.get(listed), listed) if version >= 5 else (listed, None)
+            topic, topic_id = (names.get(listed), listed) if by_id else (listed, None)
             found.append((*sender, topic, topic_id, partition, False, *answer, *(None,) * 10))
         else:
             topic, topic_id, state = asked
@@ -147,7 +149,8 @@ UPDATE_METADATA_COLUMNS: Final = (
 
 def update_metadata(version: int, request: UpdateMetadataRequest, _: ControlResponse | None) -> Iterable[Row]:
     """One row per partition state; the response lists no partitions."""
-    kind = request.type if request.type is not None or version < 8 else 0
+    given = request.type is not None or version < TYPE_UPDATE_METADATA_VERSION
+    kind = request.type if given else UNKNOWN_TYPE
     sender = (*request.sender(), kind, [broker.id for broker in request.live_brokers])
     found = [
         (*sender, topic, topic_id, state.partition_index, True, False, None, *state.installed(), state.offline_replicas)

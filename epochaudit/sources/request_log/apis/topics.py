@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from epochaudit.kafka.field_values import SET
 from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 from epochaudit.sources.request_log.apis.joining import joined
 
@@ -251,7 +252,7 @@ def _configured(
         code = codes.get((resource.resource_type, owner))
         broker = int(owner) if not is_topic and owner.isdecimal() and len(owner) < _DIGITS else None
         subject = (owner if is_topic else None, broker, True, code is not None, code)
-        settings = [(s.name, s.value if s.config_operation == 0 else None) for s in resource.configs]
+        settings = [(s.name, s.value if s.config_operation == SET else None) for s in resource.configs]
         found.extend((*subject, *setting) for setting in settings or without_settings)
     return found or [(None, None, False, False, None, None, None)]
 
