@@ -72,6 +72,7 @@ def log_directories(events: DataFrame) -> DataFrame:
 
 
 def _partition_records(events: DataFrame) -> DataFrame:
+    """One row per PartitionRecord or PartitionChangeRecord with directories: its state, and in which directory a new leader is."""
     states = partition_states(events, OF_RECORD).where(
         F.col("event_type").isin(*PARTITION_RECORDS) & (F.size("directories") > 0)
     )
@@ -95,6 +96,7 @@ def _partition_records(events: DataFrame) -> DataFrame:
 
 
 def _registrations(events: DataFrame) -> DataFrame:
+    """One row per RegisterBrokerRecord with log directories."""
     records = of_types(metadata_log(events), REGISTER_BROKER_RECORD).where((F.size("log_dirs") > 0) & ~in_snapshot())
     return records.withColumns(
         {

@@ -70,6 +70,7 @@ def _requests(events: DataFrame) -> DataFrame:
 
 
 def _granted(events: DataFrame) -> DataFrame:
+    """One row per vote that a node granted."""
     granted = _requests(events).where((F.col("error_code") == Errors.NONE) & F.col("vote_granted"))
     return granted.select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(True).alias("known"),
@@ -78,6 +79,7 @@ def _granted(events: DataFrame) -> DataFrame:
 
 
 def _own(events: DataFrame) -> DataFrame:
+    """One row per request for votes: a candidate votes for itself."""
     return _requests(events).select(
         "cluster", F.col("replica_id").alias("node"), "raft_epoch", F.col("replica_id").alias("candidate"),
         F.lit(True).alias("known"), F.lit(False).alias("is_line"), ref().alias("ref"),
@@ -85,6 +87,7 @@ def _own(events: DataFrame) -> DataFrame:
 
 
 def _unanswered(events: DataFrame) -> DataFrame:
+    """One row per request for a vote without an answer: the node may have granted it."""
     return _requests(events).where(~F.coalesce("in_response", F.lit(False))).select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(False).alias("known"),
         F.lit(False).alias("is_line"), ref().alias("ref"),

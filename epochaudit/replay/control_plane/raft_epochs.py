@@ -85,6 +85,7 @@ def _fetch_answers(events: DataFrame) -> DataFrame:
 
 
 def _of_answers(answers: DataFrame) -> DataFrame:
+    """One row per aggregated answer that names a leader and its epoch."""
     named = answers.where((F.col("named_leader") >= 0) & (F.col("hinted_leader_epoch") >= 0))
     return named.select(
         "cluster", F.col("hinted_leader_epoch").alias("raft_epoch"), F.col("named_leader").alias("leader"),
@@ -116,11 +117,13 @@ def _of_requests(events: DataFrame) -> DataFrame:
 
 
 def _of_lines(events: DataFrame) -> DataFrame:
+    """One row per log line of a node that has become the leader of an epoch, or a follower of one."""
     lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("name").isin(*WITH_LEADER) & (F.col("leader") >= 0))
     return lines.where(F.col("raft_epoch") >= 0).select("cluster", "raft_epoch", "leader", ref().alias("ref"))
 
 
 def _of_records(events: DataFrame) -> DataFrame:
+    """One row per LeaderChange record."""
     return (
         _leader_changes(events)
         .where(F.col("leader") >= 0)
@@ -148,6 +151,7 @@ def _watermarks(answers: DataFrame) -> DataFrame:
 
 
 def _starts(events: DataFrame) -> DataFrame:
+    """One row per epoch: the lowest offset of its LeaderChange records, start_offset and start_ref."""
     changes = _leader_changes(events).select("cluster", "raft_epoch", "metadata_offset", ref().alias("ref"))
     by_offset = changes.groupBy("cluster", "raft_epoch", "metadata_offset").agg(_first_readable("ref"))
     start = F.struct("metadata_offset", "found.ref")

@@ -51,6 +51,7 @@ def registrations(events: DataFrame) -> DataFrame:
 
 
 def _new_incarnations(events: DataFrame) -> DataFrame:
+    """One row per RegisterBrokerRecord of another incarnation than before, while controllers may keep ELRs."""
     records = records_of_brokers(events).where(F.col("event_type") == REGISTER_BROKER_RECORD)
     new = ~F.coalesce(F.col("incarnation_id") == F.col("previous.incarnation_id"), F.lit(False))
     may_be_on = F.coalesce(F.col("elr_level") >= ELR_ON, ~F.col("log_complete"))

@@ -182,7 +182,7 @@ def _passing_over(events: DataFrame) -> DataFrame:
 
 @checkpointed
 def acknowledged_epochs(events: DataFrame) -> DataFrame:
-    """`answered_epochs` of the recorded leader epochs."""
+    """One row per (node, partition, acks, leader epoch, followed epoch): `answered_epochs`, with the leader epochs of `epochs_of`."""
     return answered_epochs(events, epochs_of(events))
 
 

@@ -87,6 +87,7 @@ def _with_bounds(copies: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _high_watermarks(events: DataFrame) -> DataFrame:
+    """One row per (partition, node, log directory): mark, the lowest one of its high watermark checkpoints."""
     rows = of_types(events, HIGH_WATERMARK_CHECKPOINT)
     by_directory = rows.groupBy(*PARTITION, "node", folder_of(F.col("file")).alias("log_dir"))
     return by_directory.agg(_lowest_mark().alias("mark"))

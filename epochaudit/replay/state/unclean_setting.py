@@ -25,6 +25,7 @@ from epochaudit.events.event_types import (
 )
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
+from epochaudit.kafka.field_values import CONTROLLER
 from epochaudit.replay.state.cluster_history import whole_up_to
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD
@@ -81,10 +82,11 @@ def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _settings(events: DataFrame) -> DataFrame:
-    """One row per statement of the setting of a topic, or of all without topic: cluster, topic, broker_id, since, at, node, permitted, ref.
+    """One row per statement of the setting of a topic, of a broker, or (without either) of all topics.
 
-    permitted is null if the statement takes the setting away. since: the position of a record, null for others. at: the node's time of
-    others; of a removal, that of its request. timed_out: the event type of a request that was answered 7; null of others.
+    Columns: cluster, topic, broker_id, permitted (null: the statement takes the setting away), since (the position of a record, else
+    null), at (the node's time of others; of a removal, that of its request), node, ref, timed_out (the event type of a request that was
+    answered 7, else null).
     """
     value = (F.lower("value") == "true").alias("permitted")
     columns = ("cluster", "topic", "broker_id", "since", "at", "node", "permitted", "ref", "timed_out")
@@ -143,7 +145,7 @@ def _of_clusters(settings: DataFrame, events: DataFrame) -> DataFrame:
         "cluster", F.struct("since", "broker_id", "permitted", "ref", "timed_out").alias("of_all")
     )
     printed = of_types(events, CONFIG_VALUE).where(F.col("name").isin(_NAME, _ROLES) & F.col("value").isNotNull())
-    permits, has_role = F.lower("value") == "true", F.array_contains(F.split("value", r"\s*,\s*"), "controller")
+    permits, has_role = F.lower("value") == "true", F.array_contains(F.split("value", r"\s*,\s*"), CONTROLLER)
     is_roles = F.col("name") == _ROLES
     # each start prints the same once more: the first is enough
     once = printed.groupBy(
@@ -183,9 +185,9 @@ def _is_record() -> Column:
 
 
 def _carried_out(statement: Column) -> Column:
-    """It is none of a request that was answered 7, or one by which a ZooKeeper controller created the topic.
+    """The statement is of no request that was answered 7, or of one by which a ZooKeeper controller created the topic.
 
-    Brokers forward requests in KRaft and in a migration to it only.
+    Only in KRaft, and in a migration to it, do brokers forward requests.
     """
     forwards = _is_record() | F.coalesce(F.col("has_metadata_log") | (F.size("kraft_controllers") > 0), F.lit(False))
     timed_out = statement["timed_out"]
