@@ -114,7 +114,7 @@ def _next(events: DataFrame, answers: DataFrame) -> DataFrame:
     """One row per answer: the follower's next request for the partition, and the last leader epoch that it listed before.
 
     Only requests for partitions with such an answer are shuffled. A follower may be refused several times a second for hours: each answer
-    meets its next request in their order, not each request of the connection.
+    is paired with its next request in their order, not with each request of the connection.
     """
     listed = of_types(events, *TO_FOLLOWERS).where(F.col("in_request") & (follower() >= 0) & is_user_topic())
     asked_epoch = F.when(F.col("event_type") == OFFSET_FOR_LEADER_EPOCH, F.col("leader_epoch"))
