@@ -535,6 +535,18 @@ ZOOKEEPER: list[Case] = [
         {**BY_1, **T0, "leader": 3, "leader_epoch": 2, "partition_epoch": 4, "reason": "stale_partition_epoch"},
     ),
     (
+        "ZK",
+        CONTROLLER + "Failed to update ISR for partition t-0, bad ZK version",
+        "ALTER_PARTITION_REJECTED",
+        {**BY_1, **T0, "reason": "stale_partition_epoch"},
+    ),
+    (
+        "ZK",
+        CONTROLLER + "Failed to update ISR for partition t-0",
+        "ALTER_PARTITION_REJECTED",
+        {**BY_1, **T0, "reason": "unexpected_error"},
+    ),
+    (
         "KafkaServer",
         "Deleting local metadata log from /data since this is a ZK broker in migration mode.",
         "METADATA_LOG_DELETED",

@@ -61,6 +61,17 @@ _BAD_VERSION: Final = (
         reason="stale_partition_epoch",
     ),
 )  # fmt: skip
+_NOT_WRITTEN: Final = tuple(
+    LogPattern(
+        "ALTER_PARTITION_REJECTED",
+        CONTROLLER + rb"Failed to update ISR for partition " + TOPIC_PARTITION + ending,
+        reason=reason,
+    )
+    for ending, reason in (
+        (rb", bad ZK version", "stale_partition_epoch"),  # 2.7 to 3.0, at DEBUG
+        (rb"", "unexpected_error"),  # of ZooKeeper; the stack trace follows
+    )
+)
 
 MARKED: Final = {
     b"KafkaController": (
@@ -132,5 +143,6 @@ PATTERNS: Final[PatternsByClass] = {
         b"Ignoring AlterPartition ": _IGNORED,
         b"Ignoring AlterIsr ": _IGNORED,
         b"Failed to update ISR to ": _BAD_VERSION,
+        b"Failed to update ISR for partition ": _NOT_WRITTEN,
     },
 }  # fmt: skip
