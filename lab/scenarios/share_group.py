@@ -37,7 +37,7 @@ def share_group(cluster: Cluster) -> Expected:
     again (123, INVALID_SHARE_SESSION_EPOCH) and after the end of the session (122, SHARE_SESSION_NOT_FOUND). The report must count these
     answers, and SH-01, SH-02 and SH-03 must have judged the client's requests as fenced.
     """
-    cluster.admin("upgrade share.version 1")
+    cluster.admin("upgrade share.version latest")
     cluster.create("orders", "1,2,3", min_insync_replicas=2)
     shop = cluster.producer("shop", ["orders-0"], "all")
     billing = cluster.consumer("billing", ["orders"])
