@@ -32,7 +32,7 @@ COLUMNS: Final = (
     "response_leader_epoch", "name", "value", "reason",
 )  # fmt: skip
 
-_CLIENT: Final = (
+CLIENT_PREFIX: Final = (
     rb"(?:\[\w+ (?:instanceId=[^,\]]*, )?clientId=(?P<client_id>[^,\]]*)"
     rb"(?:, groupId=(?:null\b|(?P<group_id>[^,\]]+))?)?(?:, transactionalId=[^\]]*)?\] )?"
 )
@@ -53,8 +53,16 @@ def _position(offset: bytes, epoch: bytes, *, of_leader: bool = True) -> bytes:
     )  # fmt: skip
 
 
+class OtherClientsPattern(LogPattern):
+    """A message of a client that is not Kafka's own: librdkafka, the Python client."""
+
+
 def _java(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
-    return LogPattern(event_type, _CLIENT + pattern, b"", **constants)
+    return LogPattern(event_type, CLIENT_PREFIX + pattern, b"", **constants)
+
+
+def _python(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
+    return OtherClientsPattern(event_type, CLIENT_PREFIX + pattern, b"", **constants)
 
 
 _BEFORE: Final = _position(b"previous_offset", b"previous_epoch")
@@ -93,10 +101,8 @@ _POSITIONS: Final = {
         _java("CONSUMER_OUT_OF_RANGE", _OUT_OF_RANGE + rb"raising error to the application .*", reason="no_reset_policy"),
     ),
     b"Fetch offset ": (
-        # Java up to 2.5
-        _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"resetting offset", reason="reset_policy"),
-        _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"raising error .*", reason="no_reset_policy"),
-        _java(  # kafka-python logs it only if it resets the offset
+        _java("CONSUMER_OUT_OF_RANGE", _PLAIN_OUT_OF_RANGE + rb"resetting offset", reason="reset_policy"),  # up to 2.5
+        _python(  # kafka-python logs it only if it resets the offset
             "CONSUMER_OUT_OF_RANGE",
             rb"Fetch offset (?P<previous_offset>\d+) is out of range for topic-partition " + _PYTHON_PARTITION,
             reason="reset_policy",
@@ -115,7 +121,7 @@ _POSITIONS: Final = {
             "CONSUMER_OFFSET_COMMITTED",
             rb"Resetting offset for partition " + TOPIC_PARTITION + rb" to the committed offset (?P<offset>\d+)",
         ),
-        _java("CONSUMER_OFFSET_RESET", rb"Resetting offset for partition " + _PYTHON_PARTITION + rb" to offset (?P<offset>\d+)\."),
+        _python("CONSUMER_OFFSET_RESET", rb"Resetting offset for partition " + _PYTHON_PARTITION + rb" to offset (?P<offset>\d+)\."),
     ),
     b"Setting offset for partition ": (
         _java(
@@ -141,7 +147,7 @@ _INCOMING: Final = (
     rb"For " + TOPIC_PARTITION + rb", incoming leader\(LeaderIdAndEpoch\{leaderId=(?P<leader>-?\d+),"
     rb" epoch=(?P<leader_epoch>-?\d+)\}\)"
 )
-_SNAPSHOT: Final = b"Updated cluster metadata updateVersion "
+SNAPSHOT: Final = b"Updated cluster metadata updateVersion "
 _NO_EPOCH: Final = b"leaderEpoch=Optional.empty"
 _EPOCHS: Final = {
     b"Updating last seen epoch ": (
@@ -208,7 +214,7 @@ _EPOCHS: Final = {
             reason="unknown_partition",
         ),
     ),
-    _SNAPSHOT: (  # lists all partitions of the client; each is read as a message of its own
+    SNAPSHOT: (  # lists all partitions of the client; each is read as a message of its own
         _java(
             "CLIENT_EPOCH_FORGOTTEN",
             rb"error=\w+, partition=" + TOPIC_PARTITION + rb", leader=[^,]*, " + re.escape(_NO_EPOCH) + rb", .*",
@@ -237,7 +243,7 @@ _EPOCHS: Final = {
 
 _PYTHON: Final = {
     b"Truncation detected for TopicPartition(topic=": (
-        _java(
+        _python(
             "CLIENT_TRUNCATION_DETECTED",
             rb"Truncation detected for " + _PYTHON_PARTITION + rb" at position (?P<previous_offset>\d+); seeking to first diverging"
             rb" offset OffsetAndMetadata\(offset=(?P<offset>\d+), .*leader_epoch=(?P<diverging_epoch>-?\d+)\)",
@@ -245,7 +251,7 @@ _PYTHON: Final = {
         ),
     ),
     b"Topic ": (
-        _java(
+        _python(
             "CLIENT_TOPIC_ID_CHANGED",
             rb"Topic (?P<topic>[\w.-]+) topic_id changed from (?P<value>[\w-]+) to (?P<topic_id>[0-9a-f-]{36}) -- .*",
         ),
@@ -255,13 +261,13 @@ _PYTHON: Final = {
 _REQUIRED_MARKS: Final = {  # marks of messages whose first words other messages have, too
     b"Topic ": (b" topic_id changed from ",),
     b"For ": (b" updating leader information, ", b", incoming leader("),
-    _SNAPSHOT: (_NO_EPOCH,),
+    SNAPSHOT: (_NO_EPOCH,),
 }
 
 
 def _librdkafka(event_type: str, pattern: bytes, **constants: str) -> LogPattern:
     prefix = rb"%\d\|[\d.]+\|[A-Z]+\|(?P<client_id>[^|]*)#(?:consumer|producer)-\d+\| (?:\[thrd:[^\]]*\]: )?(?:\S+: )?"
-    return LogPattern(event_type, prefix + pattern, b"", **constants)
+    return OtherClientsPattern(event_type, prefix + pattern, b"", **constants)
 
 
 _RESET: Final = (
@@ -308,7 +314,10 @@ def _by_first_word(
     return {word: tuple(found) for word, found in by_word.items()}
 
 
-_BY_FIRST_WORD: Final = _by_first_word(_POSITIONS, _EPOCHS, _PYTHON)
+LINES: Final = (_POSITIONS, _EPOCHS, _PYTHON)
+"""Patterns by the beginning of the message after its prefix: of positions, of leader epochs, of the Python client."""
+
+_BY_FIRST_WORD: Final = _by_first_word(*LINES)
 _CLOSING_LOGGER: Final = re.compile(rb" \([\w.$]+\)\Z")
 _PARTITION_ROW: Final = IDENTITY.index("partition_row")
 _PREFIX_WITHIN: Final = 200  # bytes of a line in which a client's prefix begins
@@ -374,7 +383,7 @@ class ClientLog(Log4jLines):
             return self._quarantine(text, byte_offset, line, UNCLOSED)
         end = closing.start() if closing else None
         messages = [text[start:end]]
-        if text.startswith(_SNAPSHOT, begin):
+        if text.startswith(SNAPSHOT, begin):
             partitions = text[begin:end].split(b"PartitionMetadata(")[1:]
             messages = [text[start:begin] + partition for partition in partitions if _NO_EPOCH in partition]
         return self._rows_of(patterns, messages, byte_offset, line, self._clock.read(text))

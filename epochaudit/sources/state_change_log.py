@@ -201,17 +201,6 @@ _SKIPPED: Final = tuple(
                 (rb" since the " + role + rb" is already at a newer partition epoch -?\d+\.", "newer_partition_epoch"),
             )
         ),
-        LogPattern(  # 3.0 to 3.2, KRaft
-            "LEADER_AND_ISR_SKIPPED",
-            begin + rb" after marking its partition as follower" + _FOR_PARTITION
-            + rb" with id (?P<topic_id>[\w-]{22})" + _AND_STATE + rb"\.",
-            reason="already_in_state",
-        ),
-        LogPattern(
-            "LEADER_AND_ISR_SKIPPED",
-            begin + rb" for " + TOPIC_PARTITION + _TOPIC_ID + rb" because this partition is already a local leader\.",
-            reason="already_in_state",
-        ),
         LogPattern(  # 2.0 to 3.2, ZooKeeper
             "LEADER_AND_ISR_SKIPPED",
             begin + rb" after marking its partition as " + role + _OF_REQUEST
@@ -231,6 +220,21 @@ _SKIPPED: Final = tuple(
             reason="offline_log_dir",
         ),
     )
+)  # fmt: skip
+
+_SKIPPED_BY_KRAFT: Final = (  # 3.0 to 3.2
+    LogPattern(
+        "LEADER_AND_ISR_SKIPPED",
+        _BROKER + rb"Skipped the become-follower state change after marking its partition as follower" + _FOR_PARTITION
+        + rb" with id (?P<topic_id>[\w-]{22})" + _AND_STATE + rb"\.",
+        reason="already_in_state",
+    ),
+    LogPattern(
+        "LEADER_AND_ISR_SKIPPED",
+        _BROKER + rb"Skipped the become-leader state change for " + TOPIC_PARTITION + _TOPIC_ID
+        + rb" because this partition is already a local leader\.",
+        reason="already_in_state",
+    ),
 )  # fmt: skip
 
 _ID_ASSIGNED: Final = LogPattern(  # 3.0 to 3.9: same leader epoch, and the log had no topic id
@@ -365,16 +369,17 @@ _PARTITION_STATE: Final = {
     ),
 }  # fmt: skip
 
-_LINES: Final = {
+LINES: Final = {
     **_STARTS,
     **_LEADER_AND_ISR,
-    b"Skipped the become-": _patterns(*_SKIPPED),
+    b"Skipped the become-": _patterns(*_SKIPPED, *_SKIPPED_BY_KRAFT),
     b"Updating log for ": _patterns(_ID_ASSIGNED),
     b"A ZooKeeper client exception ": _patterns(_ZOOKEEPER_FAILED),
     **_STOP_REPLICA,
     **_METADATA,
     **_PARTITION_STATE,
 }
+"""Patterns by the beginning of the message after its `[...] ` prefix."""
 
 _UNLESS: Final = {
     b"Handling LeaderAndIsr request correlationId ": (
@@ -395,7 +400,7 @@ def _by_first_word(lines: dict[bytes, LogPatterns]) -> dict[bytes, tuple[tuple[b
     return by_word
 
 
-_BY_FIRST_WORD: Final = _by_first_word(_LINES)
+_BY_FIRST_WORD: Final = _by_first_word(LINES)
 
 
 def recognise(head: bytes) -> bool:

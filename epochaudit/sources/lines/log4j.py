@@ -186,7 +186,7 @@ class LogPatterns:
     """Patterns of messages with the same beginning, tried in order; makes rows of a decoder's columns."""
 
     def __init__(self, columns: tuple[str, ...], patterns: Iterable[LogPattern]) -> None:
-        listed = tuple(patterns)
+        self.listed = listed = tuple(patterns)
         self.event_types = frozenset(log_pattern.event_type for log_pattern in listed)
         self.lists_partitions = any(log_pattern.lists_partitions for log_pattern in listed)
         self._place = tuple(
