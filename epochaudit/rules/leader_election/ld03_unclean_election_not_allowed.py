@@ -15,6 +15,8 @@ _BEFORE = (
     "{topic}-{partition} had leader {previous_leader} and ISR {isr_before} in leader epoch {previous_leader_epoch}"
 )
 _ELECTED = "leader epoch {leader_epoch} has leader {leader} and ISR {isr}"
+_FROM_EMPTY_ISR = "a leader from the ISR, an eligible leader replica or the last known leader"
+_ELR_UNKNOWN = "the eligible leader replicas before the election are not in the evidence (metadata log)"
 
 
 @rule("LD-03", frame="metadata", kip="KIP-320", severity=CRITICAL, since="all")
@@ -51,7 +53,8 @@ class UncleanElectionNotAllowed(Rule):
 
     With eligible leader replicas the last known leader may be elected without permission, and marked, if neither a member
     of the ISR nor an eligible replica is left. One eligible replica may have been taken off by the same record. If the log
-    names no last known leader, an election from an empty ISR is unverifiable.
+    names no last known leader, an election from an empty ISR is unverifiable. So is one that may be of an eligible replica, if
+    the log begins late or has a hole, and the record is the first to set the eligible replicas.
 
     An administrator's request can only have caused the election if the partition had no leader. Such an election is a
     violation only if the broker was elected when it was unfenced, and otherwise unverifiable. An election is also
@@ -179,6 +182,11 @@ class UncleanElectionNotAllowed(Rule):
                 reverts & ~col("unclean_permitted"),
                 observed="leader {leader} with ISR {isr} and replicas {replicas}, as the record cancels a reassignment",
             ),
+            unverifiable(
+                ~marks & _maybe_of_elr(),
+                _ELR_UNKNOWN,
+                expected="a leader from the ISR before, {isr_before}, or an eligible leader replica",
+            ),
             violation(
                 must_mark & ~recovering & ~reverts,
                 expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
@@ -194,6 +202,7 @@ class UncleanElectionNotAllowed(Rule):
                 expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
                 observed=f"{unclean}: unclean elections were permitted",
             ),
+            unverifiable(_of_last_known_leader() & _elr_unknown(), _ELR_UNKNOWN, expected=_FROM_EMPTY_ISR),
             passed(
                 _of_last_known_leader(),
                 expected="the last known leader {leader}, as no member of the ISR and no eligible leader replica was left",
@@ -202,7 +211,7 @@ class UncleanElectionNotAllowed(Rule):
             unverifiable(
                 _may_have_led_last(),
                 "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
-                expected="a leader from the ISR, an eligible leader replica or the last known leader",
+                expected=_FROM_EMPTY_ISR,
             ),
             violation(~col("unclean_permitted") & ~col("by_administrator")),
             unverifiable(
@@ -235,8 +244,7 @@ def _of_last_known_leader() -> Column:
 
 
 def _may_have_led_last() -> Column:
-    led_last = F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))
-    return _none_left() & ((F.size(led_last) == 0) | F.array_contains(led_last, col("leader")))
+    return _none_left() & (F.size(F.coalesce("previous_last_known_elr", F.array().cast("array<int>"))) == 0)
 
 
 def _emptied() -> Column:
@@ -250,6 +258,19 @@ def _of_elr() -> Column:
 
 def _of_elr_in_batch() -> Column:
     return _emptied() & F.array_contains("elr_in_batch", col("leader"))
+
+
+def _elr_unknown() -> Column:
+    """The log lacks what set the eligible replicas last: no record before this one does, and this one changes them.
+
+    A record leaves out what it keeps (PartitionChangeBuilder.maybeUpdateRecordElr).
+    """
+    return col("previous_elr").isNull() & col("elr").isNotNull()
+
+
+def _maybe_of_elr() -> Column:
+    """The record takes whom it elects out of the eligible replicas, if the leader was one."""
+    return _emptied() & _elr_unknown()
 
 
 def _of_reassignment() -> Column:
