@@ -242,10 +242,8 @@ def _with_held_start(rows: DataFrame) -> DataFrame:
     """
     own = F.get(F.filter("starts", lambda s: s["ref"] == F.col("held_ref")), F.lit(0))
     rows = rows.withColumn("own_line", own)
-    of_epoch = F.filter(_of_own_topic(F.col("held_max")), lambda s: s["start_offset"].isNotNull())
-    lowest = F.when(
-        own.isNotNull(), F.array_min(F.transform(of_epoch, lambda s: F.struct(s["start_offset"], s["ref"])))
-    )
+    of_epoch = F.transform(_of_own_topic(F.col("held_max")), lambda s: F.struct(s["start_offset"], s["ref"]))
+    lowest = F.when(own.isNotNull(), F.array_min(of_epoch))
     rows = rows.withColumn("lowest", lowest)
     return rows.withColumns(
         {
