@@ -61,20 +61,23 @@ def _statements(history: History) -> Iterator[tuple[int, int]]:
             yield event.epoch, int(str(event.data["leaderId"]))
 
 
-def broken(history: History) -> str:
+def broken(history: History, voter: int | None = None) -> str:
     """The verdict on what contradicts itself: if the quorum may have been formatted anew, its epochs may have started anew.
 
     Then its requests state several cluster ids, or a node's lines name a leader of a lower epoch than it has been in, or most voters
     lost their disks and have a leader in an epoch that they had reached before. The first line of a lower epoch may
-    come from the disk that the node started with.
+    come from the disk that the node started with. Of a voter that lost its own disk, most voters may have lost theirs if
+    those without lines are counted.
     """
     clusters = {event.cluster for event in requests(history) if event.api != FETCH}
     voters: set[int] = set()
     emptied: set[int] = set()
+    recorded: set[int] = set()
     for node in history.nodes:
         highest = epoch = from_disk = reached = 0
         for event in history.of(node):
             if isinstance(event, RaftTransition):
+                recorded.add(node)
                 if event.epoch < epoch:
                     from_disk, reached = event.epoch, highest
                 epoch, highest = event.epoch, max(highest, event.epoch)
@@ -87,7 +90,10 @@ def broken(history: History) -> str:
                         return UNVERIFIABLE
                     if from_disk == 0 < epoch <= reached:
                         emptied.add(node)
-    most = len(emptied & voters) > len(voters) / 2
+    may_have_lost = emptied & voters
+    if voter in emptied:
+        may_have_lost |= voters - recorded
+    most = len(may_have_lost) > len(voters) / 2
     return UNVERIFIABLE if len(clusters) > 1 or most else VIOLATION
 
 
@@ -110,7 +116,7 @@ def ra03(history: History) -> Judged:
         if event.error_code == 0 and event.vote_granted:
             votes[event.node, event.asked].add(event.sender)
     for (voter, _), candidates in votes.items():
-        yield (PASS if len(candidates) == 1 else broken(history)), (voter,)
+        yield (PASS if len(candidates) == 1 else broken(history, voter)), (voter,)
 
 
 def watermarks(history: History) -> dict[int, list[int]]:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import RAFT_STATE_CHANGED, RAFT_VOTE_ANSWERED, VOTE
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.quorum import quorum_restarts
+from epochaudit.replay.state.quorum import quorum_restarts, unclear_restarts
 
 VOTES: Final = (VOTE, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED)
 
@@ -35,7 +35,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
       candidate, vote_ref           to whom the voter gave its vote, and the request or, without one, the line; null: only unknown votes
       other_candidate, other_ref    another candidate to whom it gave its vote; null: none
       unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
-      begins_again    as in `quorum_restarts`
+      begins_again    as in `quorum_restarts`, or of the voter as in `unclear_restarts`
     """
     ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events), _of_lines(events)))
     by_candidate = ballots.groupBy("cluster", "node", "raft_epoch", "candidate").agg(
@@ -48,8 +48,8 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.max(F.when(F.col("known"), one)).alias("last"),
         F.min(F.when(~F.col("known"), one)).alias("unknown"),
     )
-    restarts = F.broadcast(quorum_restarts(events))
-    votes = votes.join(restarts, "cluster", "left")
+    votes = votes.join(F.broadcast(quorum_restarts(events)), "cluster", "left")
+    votes = votes.join(F.broadcast(unclear_restarts(events)), ["cluster", "node"], "left")
     differs = F.col("last.candidate") != F.col("first.candidate")
     return votes.select(
         "cluster", "node", "raft_epoch",
@@ -57,7 +57,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
         F.when(differs, F.col("last.ref")).alias("other_ref"),
         F.col("unknown.candidate").alias("unknown_candidate"), F.col("unknown.ref").alias("unknown_ref"),
-        "begins_again",
+        F.coalesce("begins_again", "may_begin_again").alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
     )  # fmt: skip

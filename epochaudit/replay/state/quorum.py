@@ -61,6 +61,32 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     answered = F.col("in_response") | (F.col("event_type") == RAFT_VOTE_ANSWERED)
     requests = of_types(events, VOTE, *OF_LEADERS, FETCH_SNAPSHOT, RAFT_VOTE_ANSWERED).where(accepted & answered)
     of_several = requests.groupBy("cluster").agg((F.count_distinct("cluster_id") > 1).alias("begins_again"))
+    by_cluster = _epochs_of_nodes(events)
+    emptied = F.size(F.array_intersect("emptied", "voters"))
+    lower = by_cluster.select(
+        "cluster",
+        (F.coalesce("elects_lower", F.lit(False)) | (2 * emptied > F.size("voters"))).alias("begins_again"),
+    )
+    both = of_several.unionByName(lower).where("begins_again")
+    return both.distinct()
+
+
+def unclear_restarts(events: DataFrame) -> DataFrame:
+    """One row per node that fell to epoch 0, and whose quorum may have been formatted anew: cluster, node, may_begin_again (true).
+
+    Needs: the events table. The voters without lines of their own may have fallen as well, and would be a majority with those that did.
+    A capture of one controller's logs does not distinguish one new disk from a new quorum.
+    """
+    unrecorded = F.array_except("voters", "recorded")
+    possible = F.size(F.array_union(F.array_intersect("emptied", "voters"), unrecorded))
+    by_cluster = _epochs_of_nodes(events).where(2 * possible > F.size("voters"))
+    return by_cluster.select("cluster", F.explode("emptied").alias("node"), F.lit(True).alias("may_begin_again"))
+
+
+def _epochs_of_nodes(events: DataFrame) -> DataFrame:
+    """One row per cluster with lines about Raft states: elects_lower (a node logs a leader of a lower epoch than before), and nodes as
+    arrays: recorded (have such lines), voters, emptied (fell to epoch 0, and then log a leader of an epoch no higher than before).
+    """
     in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
     lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
     falls = F.lag("raft_epoch").over(in_order) > F.col("raft_epoch")
@@ -71,15 +97,9 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     votes = F.col("name").isin(*_OF_VOTERS) | F.col("replica_id").isNotNull()
     elects = F.col("name").isin(*WITH_LEADER) & (F.col("raft_epoch") > F.col("fell.epoch"))
     from_nothing = elects & (F.col("fell.epoch") == 0) & (F.col("raft_epoch") <= F.col("fell.highest"))
-    by_cluster = lines.groupBy("cluster").agg(
+    return lines.groupBy("cluster").agg(
         F.max(elects & (F.col("raft_epoch") < F.col("fell.highest"))).alias("elects_lower"),
         F.collect_set(F.when(from_nothing, F.col("node"))).alias("emptied"),
+        F.collect_set("node").alias("recorded"),
         F.array_union(F.collect_set(F.when(votes, F.col("node"))), F.collect_set("leader")).alias("voters"),
     )
-    emptied = F.size(F.array_intersect("emptied", "voters"))
-    lower = by_cluster.select(
-        "cluster",
-        (F.coalesce("elects_lower", F.lit(False)) | (2 * emptied > F.size("voters"))).alias("begins_again"),
-    )
-    both = of_several.unionByName(lower).where("begins_again")
-    return both.distinct()

@@ -30,7 +30,7 @@ class VoterVotedTwice(Rule):
     Several requests of one candidate, and pre-votes (KIP-996), which promise nothing. A vote is on disk before it is answered, so
     a restart allows no other one. A voter whose disk was emptied or replaced between the votes forgets the first: that is
     reported, too, since nothing but dynamic voters (KIP-853) distinguishes it from its former self. If an answer is missing, or the quorum
-    was formatted anew (RA-02), it is unverifiable.
+    was formatted anew (RA-02), it is unverifiable. So it is if a disk was emptied and the voters without logs here may have lost theirs.
 
     ## What to do
     Look at the voter named: whether its metadata directory was emptied, restored from a snapshot, or is on a disk that loses
