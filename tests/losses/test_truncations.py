@@ -162,12 +162,18 @@ OWN_HIGH_WATERMARK = """
 """  # noqa: E501
 
 
+RESTARTED = """| r | PROCESS_STARTING | 1 |  |  |  |  |  |  |  |  |  |  |  |  |
+| l | HIGH_WATERMARK_LOADED | 1 | t |  | 0 |  |  |  |  |  |  |  | 379 |  |
+| h | FOLLOWER_STARTS |"""
+
 COMMITTED = {
     "as written": ("| 442 | 379 |", "| 442 | 379 |", False),
     "a higher high watermark": ("| 442 | 379 |", "| 442 | 380 |", None),
     "no high watermark": ("| 442 | 379 |", "| 442 |  |", None),
     # it may have loaded a lower high watermark
     "it starts again": ("| again | ISR_UPDATED |", "| again | LEADER_STARTS |", None),
+    # its checkpoint may be older than the last records that it committed
+    "it was killed and loads its log again": ("| h | FOLLOWER_STARTS |", RESTARTED, None),
     "of the leader of epoch 6 nothing is known": ("| 0 | -1 |", "| 0 | 2 |", None),
 }
 

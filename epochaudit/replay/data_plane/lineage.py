@@ -149,9 +149,9 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
     of_leader = [*_KEY, "node", "leader_epoch"]
     # a leader that restarts within its epoch prints the line again, and may have loaded a lower high watermark
     led_once = ends.where("is_leader").groupBy(*of_leader).count().where(F.col("count") == 1).drop("count")
-    after = ends.where("same_process").select(
-        *_KEY, "node", F.col("epoch_before").alias("leader_epoch"), "high_watermark"
-    )
+    # a process that started in between wrote no line of the epoch; it loads its log before its first one, with an older high watermark
+    led_by_it = F.col("same_process") & (F.col("process_epoch") <= F.col("epoch_before"))
+    after = ends.where(led_by_it).select(*_KEY, "node", F.col("epoch_before").alias("leader_epoch"), "high_watermark")
     known = led_once.join(after, of_leader).groupBy(*of_leader).agg(F.max("high_watermark").alias("high_watermark"))
     nobody = F.coalesce((F.col("leader") == NO_LEADER) | F.col("never_begun"), F.lit(False))
     epochs = epochs_of(events).where(F.col("topic").isin(*topics)).withColumn("nobody", nobody)
