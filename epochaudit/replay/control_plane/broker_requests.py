@@ -43,6 +43,7 @@ from epochaudit.spark.memo import as_leaf
 
 UNDER_EPOCH: Final = (ALTER_PARTITION, BROKER_HEARTBEAT, CONTROLLED_SHUTDOWN, ASSIGN_REPLICAS_TO_DIRS)
 
+_NOT_SHOWN: Final = (WITHOUT_RECORD, NOT_RECORDED)
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "time_ms", "arrival_ms", "api_version", "correlation_id", "client_id", "connection",
@@ -61,6 +62,8 @@ def broker_requests(events: DataFrame) -> DataFrame:
       has_metadata_log a controller with a recorded metadata log answered
       held_epochs      broker epochs with which the broker can have been registered at the controller, -1 for not at all; null: not
                        in the evidence
+      may_hold_others  (KRaft) the evidence has registrations that the controller can have held, and held_epochs is null as it can
+                       have been before them, too
       held_ref         the record or the controller's line of the last of them; held_before_ref: that of the first, if there are several
       newest_epoch     (KRaft) the newest of them in the evidence; null: none, or the broker was unregistered after it
       covered          the evidence reaches beyond the answer: it has any later registration that the controller can have had
@@ -156,7 +159,8 @@ def _held() -> dict[str, Column]:
     )
     # without a log, nothing is shown; one that begins with a snapshot, or has a hole, does not show whether the broker was registered
     # before its next record
-    not_shown = F.exists(candidates, lambda s: s["standing"].isin(WITHOUT_RECORD, NOT_RECORDED))
+    not_shown = F.exists(candidates, lambda s: s["standing"].isin(*_NOT_SHOWN))
+    shown = F.exists(candidates, lambda s: ~s["standing"].isin(*_NOT_SHOWN))
     of_log = F.when(~not_shown, held)
     registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
     zookeeper = F.col("zookeeper")
@@ -165,6 +169,7 @@ def _held() -> dict[str, Column]:
     held_epochs = F.when(zookeeper, of_lines).otherwise(of_log)
     return {
         "held_epochs": held_epochs,
+        "may_hold_others": ~zookeeper & not_shown & shown,
         "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
         "covered": zookeeper | F.coalesce("covered", F.lit(False)),
         "held_ref": F.try_element_at(refs, F.lit(-1)),

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.replay.state.metadata_log import record_position
 
 
 def tenure_at(position: Column) -> Column:
@@ -24,7 +25,8 @@ def with_stays(rows: DataFrame) -> DataFrame:
 
     Needs: node; tenures of `cluster_history`; from_ms, to_ms and led of `on_record_clock`.
       stays    tenures in which the node can have been from arrival to answer: array of struct(since, until, since_ms, last_ms, own).
-               own: the node led; if not, it is not known who did. Null: the time of the request is not known, or fits none
+               own: the node led; if not, it is not known who did. All of these if the time of the request is not known. Null:
+               there is none, or the time fits none
       covered  the node wrote a record after its answer, so the log has each state that it had until then; null: no time is known
     """
     arrived_ms, answered_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
@@ -40,13 +42,15 @@ def with_stays(rows: DataFrame) -> DataFrame:
         F.filter("parts", lambda t: t["own"] & (t["last_ms"] > answered_ms)),
         lambda t: F.when(t["since_ms"] > answered_ms, t["since"]).otherwise(t["until"]),
     )
-    bounds = {"first": F.coalesce(first, F.lit(-1)), "end": F.coalesce(F.array_min(later), F.lit(FOREVER))}
+    # a request whose time is not known was not answered before the first record of a whole log
+    beginning = F.when(F.col("from_ms").isNull(), record_position(F.lit(0)))
+    bounds = {"first": F.coalesce(first, beginning, F.lit(-1)), "end": F.coalesce(F.array_min(later), F.lit(FOREVER))}
     covered = F.exists("parts", lambda t: t["own"] & (t["last_ms"] >= F.col("to_ms")))
     between = F.filter("parts", lambda t: (t["until"] > F.col("first")) & (t["since"] < F.col("end")))
     return (
         rows.withColumn("parts", F.array_compact(F.transform("tenures", part)))
         .withColumns({**bounds, "covered": covered})
-        .withColumn("stays", F.when(F.col("from_ms").isNotNull() & (F.size(between) > 0), between))
+        .withColumn("stays", F.when(F.size(between) > 0, between))
         .drop("parts", "first", "end")
     )
 

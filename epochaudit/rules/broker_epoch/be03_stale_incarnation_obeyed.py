@@ -14,6 +14,8 @@ from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, 
 
 _OBEYS = "no error {STALE_BROKER_EPOCH} for the broker epoch under which the controller holds broker {broker_id}"
 _BELOW_REGISTERED = "error {STALE_BROKER_EPOCH}: broker {broker_id} had registered under epoch {registered_epoch}"
+_UNLESS_HELD = "error {STALE_BROKER_EPOCH} unless the controller held the broker under epoch {broker_epoch}"
+_UNCERTAIN = "which registration the controller held at that moment is not certain"
 _BECAUSE = (
     "controller {node} can have held broker {broker_id} under broker epochs {held_epochs} (-1: not registered)",
     "{event_type} {correlation_id} of broker {broker_id} came under broker epoch {broker_epoch}",
@@ -37,11 +39,11 @@ class StaleIncarnationObeyed(Rule):
     controller accepts its ISR changes, or if its heartbeats keep the new incarnation alive, nothing fences the old one.
 
     ## Evidence needed
-    The controller's request log. KRaft: the metadata log from its start or from a snapshot; without it, a registration with
-    a larger epoch that the same controller had answered before. ZooKeeper: controller.log at INFO with the lines of live
-    brokers and their epochs. A KRaft controller's request is located between records that it wrote itself: others have
-    the clock of another host. Who wrote a record is known from LeaderChange records, which name the leader in raw logs
-    and in dumps since 4.1, or from an answer to a request that wrote it.
+    The controller's request log. KRaft: the metadata log from its start or from a snapshot; without it, and after its end, a
+    registration with a larger epoch that the same controller had answered before. ZooKeeper: controller.log at INFO with the
+    lines of live brokers and their epochs. A KRaft controller's request is located between records that it wrote itself:
+    others have the clock of another host. Who wrote a record is known from LeaderChange records, which name the leader in raw
+    logs and in dumps since 4.1, or from an answer to a request that wrote it.
 
     ## What is allowed
     A registration during the request makes it unverifiable, unless the request states the new epoch: in KRaft a broker gets
@@ -84,8 +86,10 @@ class StaleIncarnationObeyed(Rule):
         may_be_larger = col("event_type") == CONTROLLED_SHUTDOWN  # which only ZooKeeper controllers get
         right = F.exists("held_epochs", lambda epoch: (epoch == sent) | (may_be_larger & (epoch < sent)))
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
-        epoch_from_controller = ~refused & (sent == col("newest_epoch"))
         replaced = sent < col("registered_epoch")
+        # a metadata log that ends before the answer may lack the registration that replaced it
+        recorded = col("covered") | ~F.coalesce(replaced, F.lit(False))
+        epoch_from_controller = ~refused & (sent == col("newest_epoch")) & recorded
         after = (
             "controller {node} had registered broker {broker_id} under broker epoch {registered_epoch}",
             "then {event_type} {correlation_id} of broker {broker_id} came under broker epoch {broker_epoch}",
@@ -95,10 +99,11 @@ class StaleIncarnationObeyed(Rule):
             passed(epoch_from_controller, expected=_OBEYS, because=_BECAUSE[1:]),
             fenced(refused & replaced, expected=_BELOW_REGISTERED, because=after),
             violation(replaced, expected=_BELOW_REGISTERED, because=after),
+            unverifiable(col("may_hold_others"), _UNCERTAIN, expected=_UNLESS_HELD, because=_BECAUSE[1:]),
             unverifiable(
                 col("held_epochs").isNull(),
                 "the broker's registration is not in the evidence (metadata log, controller.log)",
-                expected="error {STALE_BROKER_EPOCH} unless the controller held the broker under epoch {broker_epoch}",
+                expected=_UNLESS_HELD,
             ),
             fenced(refused & wrong),
             unverifiable(refused, REFUSAL_UNEXPLAINED, expected=_OBEYS),
@@ -111,6 +116,6 @@ class StaleIncarnationObeyed(Rule):
                 "no line of the controller states a registration under that epoch",
             ),
             violation(~right),
-            unverifiable(wrong, "which registration the controller held at that moment is not certain"),
+            unverifiable(wrong, _UNCERTAIN),
             otherwise=passed(expected=_OBEYS),
         )
