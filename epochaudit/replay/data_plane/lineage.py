@@ -55,7 +55,8 @@ def lineage(events: DataFrame) -> DataFrame:
         given_out_in   the leader epoch of the Fetch answer that gave it out
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
-        whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR
+        whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR;
+                       min_insync_replica_ref, that of min.insync.replicas 1, where the broker's release does not decide
         checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`; checkpointed_epoch_ref,
                        the line of the last leader epoch in which that broker is known to have been
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
@@ -108,6 +109,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
             "whole_isr_ref": exposed["isr_ref"],
+            "min_insync_replica_ref": exposed["setting_ref"],
             "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
             "checkpointed_epoch_ref": F.when(exposed["kind"] == CHECKPOINTED, exposed["since_ref"]),
             "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
@@ -198,7 +200,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     end = F.struct(
         "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
         "loaded", "loaded_ref", "partition_epoch",
-        "truncated_to", "truncated_ref", "recovered_ref", "commits_alone",
+        "truncated_to", "truncated_ref", "recovered_ref", "commits_alone", "min_insync_replica_ref",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
         F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members"),
@@ -217,6 +219,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
         F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),
         F.col("end.epoch_before").alias("before"), no_ref().alias("since_ref"),
+        F.col("end.min_insync_replica_ref").alias("setting_ref"),
     )  # fmt: skip
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     loaded = ends.where(named & F.col("is_leader") & (F.col("truncated_to") < F.col("loaded"))).select(
@@ -232,7 +235,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"), F.lit(False).alias("alone"),
         F.lit(None).cast("int").alias("before"), F.col("leader_epoch_ref").alias("since_ref"),
     )  # fmt: skip
-    known = stated.unionByName(loaded).unionByName(checkpointed)
+    known = stated.unionByName(loaded.unionByName(checkpointed), allowMissingColumns=True)
     return epochs.join(_bounds(epochs, _with_lowest_start(known, events)), [*_KEY, "leader_epoch"], "left")
 
 
@@ -273,7 +276,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
       since, until     the leader epochs after which and up to which the records may have been removed
       since_ref        CHECKPOINTED: the line that states since
       knew, ended      the replica's high watermark, and where its log ended; null if not stated
-      alone            it had committed all that it has, see `commits_alone` of `replica_ends`
+      alone            it had committed all that it has, see `commits_alone` of `replica_ends`; setting_ref, the setting by which
       before           the leader epoch in which it was before its line
       truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
@@ -302,6 +305,7 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     bound = _exposure(
         F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref"),
         F.when(kind == WHOLE_ISR, F.col("previous_isr_ref")), F.col("since_ref"),
+        F.when(kind == WHOLE_ISR, F.col("setting_ref")),
     )  # fmt: skip
     return lost.groupBy(*_KEY, "leader_epoch").agg(F.max(bound).alias("before"))
 
@@ -316,6 +320,7 @@ def _exposure(
     truncated_ref: Column | None = None,
     isr_ref: Column | None = None,
     since_ref: Column | None = None,
+    setting_ref: Column | None = None,
 ) -> Column:
     """Up to which offset a partition was committed, and how that is known. Of equal offsets the greatest kind counts."""
     nowhere = F.lit(None).cast("bigint")
@@ -329,6 +334,7 @@ def _exposure(
         (no_ref() if truncated_ref is None else truncated_ref).alias("truncated_ref"),
         (no_ref() if isr_ref is None else isr_ref).alias("isr_ref"),
         (no_ref() if since_ref is None else since_ref).alias("since_ref"),
+        (no_ref() if setting_ref is None else setting_ref).alias("setting_ref"),
     )
 
 

@@ -109,7 +109,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
       isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
                     leader_epoch)
       migrates      the metadata log has a migration from ZooKeeper that is under way
-      has_metadata_log, log_complete (it begins at offset 0 or with a snapshot), log_whole (no offset between its first and
+      has_metadata_log, from_offset_0 (it begins there), log_complete (or with a snapshot), log_whole (no offset between its first and
                     last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
                     `metadata_log`), log_end_ms (CreateTime of its last record), zookeeper (rows of
                     ZooKeeper mode, but no metadata log)
@@ -157,7 +157,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
             }
         )
         .withColumnRenamed("holes", "log_holes")
-        .drop("from_offset_0", "snapshots", "gaps")
+        .drop("snapshots", "gaps")
     )
 
 

@@ -49,7 +49,8 @@ class ExposedDataLostByElection(Rule):
     The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
     or with which its log was loaded ("initial high watermark"). A follower's high watermark counts if its lines
     show that it learned it before, or truncated its log to the start of the epoch or below. The log end of a leader that had
-    learned that it was the whole ISR, before 3.7 only: from 3.7 on, an ISR below min.insync.replicas commits nothing. A follower
+    learned that it was the whole ISR. From 3.7 on, an ISR below min.insync.replicas commits nothing: there the leader's server.log
+    must print 1 (KafkaConfig), and the metadata log, from its first record on, must not set another number. A follower
     that is the last member of the ISR may have records that were not committed. replication-offset-checkpoint of a
     replica that did not come back, with leader-epoch-checkpoint of the same log directory. A checkpoint counts only if
     neither the leader epochs beside it nor the replica's own lines are of the epoch that starts below it, and if no other
@@ -91,6 +92,7 @@ class ExposedDataLostByElection(Rule):
         "the answer or line that states how far it was committed": "exposed_ref",
         "the last leader epoch in which the broker of the checkpoint is known to have been": "checkpointed_epoch_ref",
         "the statement that one broker was the whole ISR": "whole_isr_ref",
+        "the broker's min.insync.replicas": "min_insync_replica_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
         "the line of the leader's restart": "restart_ref",
