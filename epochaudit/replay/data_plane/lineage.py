@@ -47,9 +47,9 @@ def lineage(events: DataFrame) -> DataFrame:
     several topics had.
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
-    previous_isr, previous_isr_ref, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by, asked_of,
-    asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR just before);
-    isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
+    previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by,
+    asked_of, asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR just
+    before); isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -281,13 +281,15 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
       truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
     began = epochs.select(
-        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_isr_ref", "candidates_before",
+        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_elr", "previous_isr_ref", "candidates_before",
         F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
     )
-    alone = F.col("alone") & (F.col("previous_isr") == F.array("of")) & F.col("candidates_before").isNotNull()
+    # with eligible leader replicas (KIP-966) the last member leaves the ISR, too, and becomes eligible
+    last_members = F.when(F.size("previous_isr") == 0, F.col("previous_elr")).otherwise(F.col("previous_isr"))
+    alone = F.col("alone") & (last_members == F.array("of")) & F.col("candidates_before").isNotNull()
     # in an epoch before the line, the replica may have appended what it had by then
     alone &= F.col("leader_epoch") > F.col("before")
     ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
@@ -504,7 +506,7 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, previous_isr_ref, candidates_before, previous_leader_epoch.
+    """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch.
 
     And first_partition_epoch, that of the first recorded state of the leader epoch, and the columns of `_with_begun`.
 
@@ -516,7 +518,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 first epoch with the mark counts
       unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
       first     the lowest recorded epoch
-    previous_isr is the last recorded ISR before, previous_isr_ref the first statement of that state; candidates_before has that ISR
+    previous_isr is the last recorded ISR before, previous_isr_ref the first statement of that state, previous_elr the eligible leader
+    replicas of it; candidates_before has that ISR
     and the eligible leader replicas as text, null unless the state is that of one partition epoch before. An ELR that the batch of
     the election has emptied counts as that of the state before.
     """
@@ -541,6 +544,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
                 "previous_isr": before["isr"],
+                "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before["isr"], elr)),
             }

@@ -1,8 +1,9 @@
 """Log end and high watermark of each replica when it changed the leader epoch, and what it truncated.
 
 Only lines of default logs: "starts at leader epoch" lines of state-change.log, "Log loaded … with initial high watermark",
-"Truncating to offset" and "ISR updated" lines of server.log. Up to 2.5 the "starts" lines are those of leaders, in server.log. The
-LeaderAndIsr requests that followers received stand in for theirs, from state-change.log at TRACE.
+"Truncating to offset" and "ISR updated" lines of server.log, and lines of leaders that stay so and learn of an ISR. Up to 2.5 the
+"starts" lines are those of leaders, in server.log. The LeaderAndIsr requests that followers received stand in for theirs, from
+state-change.log at TRACE.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from epochaudit.events.event_types import (
     HIGH_WATERMARK_LOADED,
     ISR_UPDATED,
     LEADER_AND_ISR_RECEIVED,
+    LEADER_AND_ISR_SKIPPED,
     LEADER_STARTS,
     LOG_CREATED,
     LOG_DELETION_SCHEDULED,
@@ -40,6 +42,9 @@ NEW_LOG: Final = (LOG_CREATED, LOG_DELETION_SCHEDULED, LOG_EMPTIED)
 SERVER_LOG: Final = (PROCESS_STARTING, HIGH_WATERMARK_LOADED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG)
 UNDER_MIN_ISR: Final = release("3.7")
 """The first release whose leaders commit nothing while the ISR is smaller than min.insync.replicas."""
+ALREADY_IN_STATE: Final = (
+    "already_in_state"  # `reason` of LEADER_AND_ISR_SKIPPED: the broker leads, or follows, already
+)
 
 _REPLICA: Final = ("cluster", "node", "topic", "partition")
 _STARTS: Final = "STARTS"
@@ -157,8 +162,13 @@ def _replica_lines(events: DataFrame) -> DataFrame:
         F.lit(1).alias("line"), "own_ref", "isr",
         F.struct(*_OF_START, "gap_ms").alias("start"),
     )  # fmt: skip
-    log_lines = of_types(events, HIGH_WATERMARK_LOADED, ISR_UPDATED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG)
-    log_lines = log_lines.where(F.col("topic").isNotNull()).select(
+    log_lines = of_types(
+        events, HIGH_WATERMARK_LOADED, ISR_UPDATED, LEADER_AND_ISR_SKIPPED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG
+    )
+    # a leader takes the ISR of a state over also where it stays the leader (Partition.makeLeader)
+    takes_isr = (F.col("leader") == F.col("node")) & (F.col("reason") == ALREADY_IN_STATE) & F.col("isr").isNotNull()
+    is_stated = (F.col("event_type") != LEADER_AND_ISR_SKIPPED) | takes_isr
+    log_lines = log_lines.where(F.col("topic").isNotNull() & is_stated).select(
         *_REPLICA, "topic_id", "event_type", "time_ms", "file_order", "byte_offset",
         F.when(F.col("event_type").isin(*NEW_LOG), 2).otherwise(0).alias("line"), "offset", "high_watermark", "reason", "isr",
         ref().alias("own_ref"),
