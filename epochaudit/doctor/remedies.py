@@ -76,7 +76,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
         "broker starts|epoch in which the broker led|whether the broker led|who led|begun|began the epoch|replica starts|installation"
         "|LeaderAndIsr|UpdateMetadata|controller(?:'s lines)? |control request|ISR|topic id|later leader epoch|elections?|topic was"
         "|new topic|replicas of the|replica list|reassignment|leader epochs? (?:of the partition )?(?:in between )?is (?:not )?recorded"
-        "|leader epoch of a|writes were acknowledged|explain|is no replica|were no replica|created again|been removed"
+        "|leader epoch of a|writes were acknowledged|explain|is no replica|were no replica|created (?:it )?again|been removed"
         "|topic existed|topic of the id|recovering|deletion|newer (?:leader|controller) epoch|name was deleted",
     ),
     (
