@@ -81,7 +81,7 @@ _SETTLED_BY: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         REQUEST_LOG,
-        "request|fetch|answer|commit|heartbeat|high watermark|gave out|position|told|delivered|stable offset|records were|leader epoch",
+        "request|fetch|answer|commit|heartbeat|high watermark|gave out|position|delivered|stable offset|records were|leader epoch",
     ),
 )
 

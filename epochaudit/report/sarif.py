@@ -199,7 +199,7 @@ def _place(line: Evidence, cluster: str, report: Report) -> dict[str, Any]:
 
 
 def _artifact(path: str, cluster: str, report: Report) -> dict[str, str]:
-    """The file, by the capture's path if that is relative or a URI. Otherwise of several captures the cluster's name tells which."""
+    """The file, by the capture's path if that is relative or a URI. Otherwise of several captures the cluster's name shows which."""
     root = report.roots.get(cluster, "")
     base = CAPTURE
     if "://" in path:

@@ -34,7 +34,7 @@ from epochaudit.rules.rule import (
 )
 
 DELETED: Final = "the broker had deleted the replica, and no line shows that it created it again"
-EPOCH_LINE_MISSING: Final = "the broker's log does not tell of a later leader epoch that others tell of"
+EPOCH_LINE_MISSING: Final = "the broker's log does not state a later leader epoch that others state"
 
 
 def _refused_the_wrong_way() -> tuple[Column, Column]:

@@ -29,7 +29,7 @@ class StaleBrokerEpochAccepted(Rule):
     ## Evidence needed
     The broker's request log, and its server.log with the line "Registered broker N … czxid (broker epoch): E". For a KRaft
     controller's requests: "Successfully registered broker N with broker epoch E". Without the request, the broker's line about its
-    refusal ("smaller than the current broker epoch") states both epochs; no line tells of an acceptance.
+    refusal ("smaller than the current broker epoch") states both epochs; no line states an acceptance.
 
     ## What is allowed
     A request without a broker epoch, or with -1, skips the check. Since 2.5.1 a broker accepts a larger epoch, because the

@@ -27,7 +27,7 @@ class StaleControllerEpochAccepted(ControllerEpochFence):
     The broker's request log at DEBUG. state-change.log gives the exact order of application. Without it, or if it lacks a
     request's lines, requests that overlap in time cannot be ordered and are unverifiable. The first control request of a
     broker process has no predecessor to compare with, as brokers keep the epoch in memory only. Without the request, the broker's
-    line about its refusal ("Latest known controller epoch is") states both epochs; no line tells of an acceptance.
+    line about its refusal ("Latest known controller epoch is") states both epochs; no line states an acceptance.
 
     ## What is allowed
     The broker checks the broker epoch first: BE-01 judges a request that was refused with 77.
