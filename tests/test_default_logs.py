@@ -23,7 +23,7 @@ ABOUT_LOSSES = ("TR-06", "TR-07", "LD-03")
 # topic, partition, the leader epoch that began without the records, first and last of them, the epochs they were written in, who had
 # them and truncated them
 LOST = {
-    "kraft-acknowledged-writes-lost-4.1": [("exposed", "payments", 0, 2, 475, 563, [0], [2])],
+    "kraft-acknowledged-writes-lost-4.1": [("exposed", "payments", 0, 2, 475, 565, [0], [2])],
     "kraft-unclean-truncation-4.1": [("exposed", "u", 0, 2, 10, 29, [0], [1])],
     "zk-kraft-migration-3.9": [("exposed", "u", 0, 6, 10, 29, [4], [1])],
     "zk-recreate-unclean-2.5": [("exposed", "u", 0, 3, 10, 29, [1], [1])],
