@@ -209,6 +209,6 @@ def _given_again(rows: DataFrame) -> DataFrame:
     )  # fmt: skip
     is_first = F.col("at") == F.col("first")
     anew = ~F.col("expects") & (~is_first | (F.col("anew") == 1))
-    again = given.where((F.col("first") != F.col("last")) & F.coalesce(anew, F.lit(True)))
+    again = given.where((F.col("first") != F.col("last")) & (F.col("expects").isNull() | anew))
     other = F.when(is_first, F.col("last.request_ref")).otherwise(F.col("first.request_ref"))
     return again.select(*_PRODUCER, "request_ref", other.alias("first_ref"))
