@@ -10,7 +10,7 @@ Schemas parse requests and responses into the structs of the JSON log's APIs, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, get_args
@@ -56,6 +56,7 @@ _END: Final = re.compile(
     re.ASCII,
 )
 UNCLOSED: Final = "cut off before the logger"
+OUT_OF_RANGE: Final = "a number is out of its range"
 _DATED: Final = rb"^\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"
 _RECOGNISED: Final = re.compile(_DATED + rb"[^\n]{0,40}" + re.escape(MARK), re.MULTILINE)
 
@@ -225,7 +226,7 @@ class TextRequestLogDecoder(RequestLog):
         if time_ms is None:
             raise Unreadable("no readable timestamp")
         if not -(2**31) <= int(correlation_id) < 2**31 or float(total) > LONGEST_MS:
-            raise Unreadable("a number is out of its range")
+            raise Unreadable(OUT_OF_RANGE)
         common = (
             byte_offset, line_in_split, time_ms, known.version,
             int(correlation_id), None if client_id == "null" else client_id, connection, software, software_version,
@@ -233,6 +234,13 @@ class TextRequestLogDecoder(RequestLog):
         )  # fmt: skip
         known.add(common, known.rows(known.version, request, response))
         self._requests[known.name] += 1
+
+    def _acknowledge(self, common: Sequence[object], found: Iterable[tuple[Any, ...]]) -> None:
+        """Add the answers to a Produce request. Raises Unreadable here, as runs of answers do not know their lines."""
+        answers = list(found)
+        if not all(map(produce.fits, answers)):
+            raise Unreadable(OUT_OF_RANGE)
+        self._acknowledged.add(common, answers)
 
     def _ending(self, text: str) -> tuple[str | None, str | None]:
         """(software name, version) in the end of a line, which is equal in all lines of a client and therefore cached."""
@@ -277,7 +285,7 @@ class TextRequestLogDecoder(RequestLog):
             raise Unreadable(f"unknown version {version} of {name}: {api.highest_version} is the highest known")
         printed = _printed(name, version)
         return DecodedApi(
-            name, version, api.rows, self._acknowledged.add if api is produce.PRINTED else rows_of(api, self._sink).add,
+            name, version, api.rows, self._acknowledge if api is produce.PRINTED else rows_of(api, self._sink).add,
             printed, printed.match_short, printed.longest_short, printed.build_short,
         )  # fmt: skip
 

@@ -336,6 +336,26 @@ def test_what_leaders_acknowledged_becomes_rows(version: int, answered: str) -> 
     assert [tuple(event.get(name) for name in names) for event in decoded.events] == answers
 
 
+@pytest.mark.parametrize(
+    ("harmed", "number"),
+    [
+        ("acks=-1", "acks=2147483648"),
+        ("partition=0", "partition=-2147483649"),
+        ("base_offset=", "base_offset=9223372036854775808"),
+    ],
+)
+def test_a_number_that_no_column_can_hold_costs_that_line_only(harmed: str, number: str) -> None:
+    answered = next(text for version, text in PRODUCED if version == 7)
+    whole = line("PRODUCE", 7, "{acks=-1,timeout=8000,numPartitions=4}", answered)
+    broken = re.sub(rf"{re.escape(harmed)}\d*", number, whole, count=1)
+    assert broken != whole
+    decoded = decode(text_request_log, broken, whole)
+    assert decoded.outcomes == [LineOutcome.QUARANTINED, LineOutcome.EVENT]
+    assert decoded.quarantined == [(1, "a number is out of its range")]
+    offsets = [event["base_offsets"] for event in decode(text_request_log, whole).events]
+    assert [event["base_offsets"] for event in decoded.events] == offsets != []
+
+
 def test_produce_is_counted_with_its_partitions_and_their_errors() -> None:
     answered = next(text for version, text in PRODUCED if version == 7)
     quiet = line("PRODUCE", 7, "{acks=1,timeout=8000,numPartitions=4}", answered)

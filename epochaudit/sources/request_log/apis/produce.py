@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from epochaudit.sources.request_log.apis.envelope import Api, Completed, Int32, Int64, Json, Row, named_id
 
@@ -53,6 +53,15 @@ ANSWERED: Final = (
     "error_code", "topic", "topic_id", "partition", "acks", "transactional_id", "base_offset", "log_start_offset",
 )  # fmt: skip
 NO_ANSWER: Final = (None,) * len(ANSWERED)
+
+
+def fits(answer: tuple[Any, ...]) -> bool:
+    """Whether the columns ANSWERED can hold the numbers of a row: text states them without a type."""
+    error_code, _, _, partition, acks, _, *offsets = answer
+    return answer is NO_ANSWER or (
+        all(-(1 << 31) <= number < 1 << 31 for number in (error_code, partition, acks))
+        and all(offset is None or -(1 << 63) <= offset < 1 << 63 for offset in offsets)
+    )
 
 
 def rows(_: int, request: Request, response: Response | None) -> list[Row]:
