@@ -23,13 +23,13 @@ from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.cluster_history import cluster_history, level_at, raft_leader, releases_of, whole_up_to
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
+from epochaudit.replay.state.min_insync_replicas import MIN_INSYNC_REPLICAS
 from epochaudit.replay.state.partition_states import OF_RECORD, PARTITION_RECORDS, STATE, partition_states
 
 ELR_ON: Final = 1  # level of eligible.leader.replicas.version
 _HISTORY: Final = ("elr_levels", "levels", "releases", "raft_leaders")
 # the last two are Raft's own, between any two batches
 _WITHIN_EVENTS: Final = (PARTITION_CHANGE_RECORD, KRAFT_VERSION, KRAFT_VOTERS)
-_MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _FIRST_REMEMBERING: Final = release("4.3")
 
 
@@ -159,7 +159,7 @@ def _with_min_insync_replicas(rows: DataFrame, events: DataFrame) -> DataFrame:
     setting = F.struct(
         F.col("position").alias("since"), "topic", F.col("value").try_cast("int").alias("members"), ref().alias("ref")
     )
-    settings = log.where((F.col("event_type") == CONFIG_RECORD) & (F.col("name") == _MIN_INSYNC_REPLICAS))
+    settings = log.where((F.col("event_type") == CONFIG_RECORD) & (F.col("name") == MIN_INSYNC_REPLICAS))
     by_cluster = settings.where(F.col("broker_id").isNull()).groupBy("cluster")
     created = of_types(log, TOPIC_RECORD).groupBy("cluster", F.col("topic_id").alias("identity"))
     rows = rows.join(

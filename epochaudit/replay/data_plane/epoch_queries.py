@@ -26,7 +26,7 @@ from epochaudit.replay.state.incarnations import (
     with_identity,
 )
 from epochaudit.replay.state.places import of_last, then_by_place
-from epochaudit.replay.state.processes import process_starts
+from epochaudit.replay.state.processes import process_at, process_starts
 from epochaudit.replay.state.replica_ends import TRUNCATIONS
 from epochaudit.spark.columns import let
 from epochaudit.spark.memo import as_leaf
@@ -186,7 +186,7 @@ def _log_starts(events: DataFrame) -> DataFrame:
     answers = answers.withColumns({"topic_key": topic_key(), "ref": ref()}).join(keys, of_replica)
     # what a later process states shows nothing about an earlier one, so each has its own last answer
     answers = answers.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left").withColumn(
-        "process", F.size(F.filter("process_starts", lambda at: at <= F.col("arrival_ms")))
+        "process", process_at("arrival_ms")
     )
     answers = (
         answers.groupBy("cluster", "node", "topic", "topic_id", "partition", "log_start_offset", "process")

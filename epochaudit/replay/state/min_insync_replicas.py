@@ -16,7 +16,7 @@ from epochaudit.events.event_types import CONFIG_RECORD, CONFIG_VALUE
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.metadata_log import metadata_log
-from epochaudit.replay.state.processes import process_starts
+from epochaudit.replay.state.processes import process_at, process_starts
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _ONE: Final = "1"
@@ -41,7 +41,7 @@ def _printed(events: DataFrame) -> DataFrame:
     """One row per process that printed 1 and nothing else: cluster, node, process, printed_ref. A changed setting is printed again."""
     lines = of_types(events, CONFIG_VALUE).where((F.col("name") == MIN_INSYNC_REPLICAS) & F.col("time_ms").isNotNull())
     lines = lines.join(F.broadcast(process_starts(events)), ["cluster", "node"])
-    lines = lines.withColumn("process", F.size(F.filter("process_starts", lambda at: at <= F.col("time_ms"))))
+    lines = lines.withColumn("process", process_at("time_ms"))
     by_process = lines.where(F.col("process") > 0).groupBy("cluster", "node", "process")
     printed = by_process.agg(F.min(ref()).alias("printed_ref"), F.every(F.col("value") == _ONE).alias("is_one"))
     return printed.where("is_one").drop("is_one")

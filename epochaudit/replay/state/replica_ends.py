@@ -33,7 +33,7 @@ from epochaudit.kafka.releases import release
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
 from epochaudit.replay.state.min_insync_replicas import with_min_insync_replica
-from epochaudit.replay.state.processes import process_starts
+from epochaudit.replay.state.processes import process_at, process_starts
 from epochaudit.replay.state.releases import releases
 from epochaudit.spark.memo import as_leaf, checkpointed
 
@@ -42,9 +42,8 @@ NEW_LOG: Final = (LOG_CREATED, LOG_DELETION_SCHEDULED, LOG_EMPTIED)
 SERVER_LOG: Final = (PROCESS_STARTING, HIGH_WATERMARK_LOADED, LOG_RECOVERED, *TRUNCATIONS, *NEW_LOG)
 UNDER_MIN_ISR: Final = release("3.7")
 """The first release whose leaders commit nothing while the ISR is smaller than min.insync.replicas."""
-ALREADY_IN_STATE: Final = (
-    "already_in_state"  # `reason` of LEADER_AND_ISR_SKIPPED: the broker leads, or follows, already
-)
+# `reason` of LEADER_AND_ISR_SKIPPED: the broker leads, or follows, already
+ALREADY_IN_STATE: Final = "already_in_state"
 
 _REPLICA: Final = ("cluster", "node", "topic", "partition")
 _STARTS: Final = "STARTS"
@@ -180,8 +179,7 @@ def _replica_lines(events: DataFrame) -> DataFrame:
         .where(F.col("time_ms").isNotNull())
     )
     rows = rows.join(F.broadcast(process_starts(events)), ["cluster", "node"], "left")
-    begun = F.size(F.filter("process_starts", lambda at: at <= F.col("time_ms")))
-    return rows.withColumn("process", F.greatest(begun, F.lit(0))).drop("process_starts")
+    return rows.withColumn("process", F.greatest(process_at("time_ms"), F.lit(0))).drop("process_starts")
 
 
 def _received(events: DataFrame, lines: DataFrame) -> DataFrame:
