@@ -238,7 +238,7 @@ class TextRequestLogDecoder(RequestLog):
     def _acknowledge(self, common: Sequence[object], found: Iterable[tuple[Any, ...]]) -> None:
         """Add the answers to a Produce request. Raises Unreadable here, as runs of answers do not know their lines."""
         answers = list(found)
-        if not all(map(produce.fits, answers)):
+        if len(answers) > produce.MOST_PARTITIONS or not all(map(produce.fits, answers)):
             raise Unreadable(OUT_OF_RANGE)
         self._acknowledged.add(common, answers)
 

@@ -13,6 +13,7 @@ import pytest
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.request_log import json as request_log
 from epochaudit.sources.request_log import text as text_request_log
+from epochaudit.sources.request_log.apis import produce
 from epochaudit.sources.sink import LineOutcome, RowSink
 from tests.sources.decoding import PLACE, Decoded, decode, ignored, json_request, quarantine_reason
 
@@ -371,6 +372,14 @@ def test_produce_is_counted_with_its_partitions_and_their_errors() -> None:
     assert decoder.counts.requests == {"PRODUCE": 4}
     assert decoder.counts.partition_rows == {"PRODUCE": 4 + 4 + 1 + 2}
     assert decoder.counts.error_codes == {code: 2 * codes.count(code) for code in codes}
+
+
+@pytest.mark.parametrize("partitions", [produce.MOST_PARTITIONS + 1, 2147483647, 10**18])
+def test_a_printed_number_of_partitions_takes_no_memory(partitions: int) -> None:
+    broken = line("PRODUCE", 7, f"{{acks=0,timeout=8000,numPartitions={partitions}}}", "")
+    decoded = decode(text_request_log, broken, broken.replace(str(partitions), "1"))
+    assert decoded.outcomes == [LineOutcome.QUARANTINED, LineOutcome.EVENT]
+    assert decoded.quarantined == [(1, "a number is out of its range")]
 
 
 def place() -> tuple[CaptureFile, RowSink]:

@@ -53,6 +53,8 @@ ANSWERED: Final = (
     "error_code", "topic", "topic_id", "partition", "acks", "transactional_id", "base_offset", "log_start_offset",
 )  # fmt: skip
 NO_ANSWER: Final = (None,) * len(ANSWERED)
+MOST_PARTITIONS: Final = 1 << 20
+"""More partitions than a broker leads. Only a garbled line as text states more: it prints their number, not each of them."""
 
 
 def fits(answer: tuple[Any, ...]) -> bool:
@@ -78,11 +80,12 @@ def rows(_: int, request: Request, response: Response | None) -> list[Row]:
 
 
 def printed_rows(_: int, request: Printed, response: Response | None) -> list[Row]:
-    """As `rows`, of a request as text."""
+    """As `rows`, of a request as text; at most one row more than MOST_PARTITIONS."""
     if response is not None:
         return rows(_, Request(request.acks, []), response)
     sizes = (request.partition_sizes or "[]")[1:-1]
-    return [NO_ANSWER] * (sizes.count(",") + bool(sizes) if request.num_partitions is None else request.num_partitions)
+    partitions = sizes.count(",") + bool(sizes) if request.num_partitions is None else request.num_partitions
+    return [NO_ANSWER] * min(partitions, MOST_PARTITIONS + 1)
 
 
 API: Final = Api("PRODUCE", 13, Completed[Request, Response], ANSWERED, rows)
