@@ -47,8 +47,10 @@ _COLUMNS: Final = (
 _ELIGIBLE: Final = ("elr", "last_known_elr")
 _REASSIGNING: Final = ("adding", "removing")
 _SET: Final = ("leader_ref", "isr_ref", "directories_ref")
-_CLEARS: Final = ("clears", "created", "removed")
 _PLACE: Final = ("file_order", "split", "line_in_split")
+_PLACE_OF_CLEAR: Final = (
+    "position", "time_ms", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch",
+)  # fmt: skip
 STATE: Final = (
     "leader",
     "leader_epoch",
@@ -124,8 +126,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     stated = stated.select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
     holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("clock")))
     stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before))
-    stated = stated.join(F.broadcast(_clears(events)), "cluster", "left")
-    merged = _with_cleared(_merged(stated, in_order))
+    merged = _with_cleared(_merged(_with_applied_clears(stated, events), in_order))
     next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
     same_batch = F.lag("batch_base_offset").over(in_order) == F.col("batch_base_offset")
     state = F.struct(*STATE, "directories", "state_ref", "rollbacks", *_SET, *_REASSIGNING)
@@ -250,7 +251,6 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
             "changes": F.count(F.when(change, 1)).over(in_order),
         }
     )
-    rows = rows.withColumn("applied", _applied_clears())
     rows = rows.withColumns(
         {"elr_ref": F.col("elr_set.state_ref"), **{name: _unless_cleared(F.col(f"{name}_set")) for name in _ELIGIBLE}}
     )
@@ -272,7 +272,7 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
     }
     merged_epochs = {name: F.when(change, column.cast("int")).otherwise(F.col(name)) for name, column in epochs.items()}
     return rows.withColumns(merged_epochs).drop(
-        "base", "elections", "changes", "applied", "following_clock", *(f"{name}_set" for name in _ELIGIBLE), *_CLEARS
+        "base", "elections", "changes", "applied", "following_clock", *(f"{name}_set" for name in _ELIGIBLE)
     )
 
 
@@ -291,31 +291,41 @@ def _reassignment() -> dict[str, Column]:
     }
 
 
-def _clears(events: DataFrame) -> DataFrame:
-    """One row per cluster: ClearElrRecords of its metadata log, and the topics that the log creates and removes."""
-    event_type = F.col("event_type")
-    place = ("position", "time_ms", "metadata_offset", "batch_base_offset", "batch_last_offset", "raft_epoch")
-    clear = F.struct(*place, "topic", ref().alias("ref"))
-    log = of_types(metadata_log(events), CLEAR_ELR_RECORD, TOPIC_RECORD, REMOVE_TOPIC_RECORD)
-    return log.groupBy("cluster").agg(
-        F.array_sort(F.collect_list(F.when(event_type == CLEAR_ELR_RECORD, clear))).alias("clears"),
-        F.collect_set(F.when(event_type == TOPIC_RECORD, F.struct("topic_id", "topic"))).alias("created"),
-        F.collect_set(F.when(event_type == REMOVE_TOPIC_RECORD, F.struct("topic_id", "position"))).alias("removed"),
+def _with_applied_clears(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds applied, the ClearElrRecords of a record's topic, up to the topic's removal. One without a name applies to all topics."""
+    clear = F.struct(*_PLACE_OF_CLEAR, "topic", ref().alias("ref"))
+    log = of_types(metadata_log(events), CLEAR_ELR_RECORD, TOPIC_RECORD, REMOVE_TOPIC_RECORD).select(
+        "cluster",
+        "topic_id",
+        F.nullif("topic", F.lit("")).alias("topic"),
+        "event_type",
+        "position",
+        clear.alias("clear"),
     )
-
-
-def _applied_clears() -> Column:
-    """The ClearElrRecords of the topic, up to its removal. A record without a topic name applies to all topics."""
-    names = F.filter("created", lambda t: t["topic_id"] == F.col("identity"))["topic"]
-    removed = F.filter("removed", lambda t: t["topic_id"] == F.col("identity"))["position"]
-    until = F.coalesce(F.array_min(removed), F.lit(FOREVER))
-
-    def about(c: Column) -> Column:
-        named = F.coalesce(F.nullif(c["topic"], F.lit("")), F.get(names, F.lit(0)))
-        return (c["position"] < until) & F.coalesce(F.array_contains(names, named), F.lit(True))
-
-    records = (F.col("scope") == OF_RECORD) & (F.size("clears") > 0)
-    return F.when(records, F.filter("clears", about))
+    is_clear, is_removal = (F.col("event_type") == kind for kind in (CLEAR_ELR_RECORD, REMOVE_TOPIC_RECORD))
+    of_all = (
+        log.where(is_clear & F.col("topic").isNull()).groupBy("cluster").agg(F.collect_list("clear").alias("of_all"))
+    )
+    of_name = log.where(F.col("topic").isNotNull() & ~is_removal).groupBy("cluster", "topic")
+    named = of_name.agg(
+        F.collect_list(F.when(is_clear, F.col("clear"))).alias("clears"), F.collect_set("topic_id").alias("topic_ids")
+    ).select("cluster", F.explode("topic_ids").alias("identity"), "clears")
+    removed = log.where(is_removal).select(
+        "cluster", F.col("topic_id").alias("identity"), F.col("position").alias("removed_at")
+    )
+    of_topic = (
+        named.unionByName(removed, allowMissingColumns=True)
+        .groupBy("cluster", "identity")
+        .agg(F.flatten(F.collect_list("clears")).alias("of_topic"), F.min("removed_at").alias("removed_at"))
+    )
+    joined = rows.join(F.broadcast(of_all), "cluster", "left").join(
+        F.broadcast(of_topic), ["cluster", "identity"], "left"
+    )
+    clears = F.concat(F.coalesce("of_all", F.array()), F.coalesce("of_topic", F.array()))
+    until = F.coalesce("removed_at", F.lit(FOREVER))
+    applied = F.array_sort(F.filter(clears, lambda c: c["position"] < until))
+    of_record = (F.col("scope") == OF_RECORD) & (F.size(clears) > 0)
+    return joined.withColumn("applied", F.when(of_record, applied)).drop("of_all", "of_topic", "removed_at")
 
 
 def _unless_cleared(last_set: Column) -> Column:
