@@ -34,20 +34,19 @@ from epochaudit.rules.rule import (
 )
 
 DELETED: Final = "the broker had deleted the replica, and no line shows that it created it again"
+HAD_DELETED: Final = "broker {node} had deleted its replica of {topic}-{partition}"
 EPOCH_LINE_MISSING: Final = "the broker's log does not state a later leader epoch that others state"
 
 
 def _refused_the_wrong_way() -> tuple[Column, Column]:
     """74 for a newer epoch, and 75 for an older one. The rule about the epoch judges each, not the rule about the code.
 
-    While the broker creates the replica again, and once it has deleted it, the epochs that its lines state decide nothing: the rule
-    about the code judges.
+    While the broker creates the replica again, the epochs that its lines state decide nothing: the rule about the code judges.
     """
     epoch, code = col("current_leader_epoch"), col("error_code")
     newer = (code == Errors.FENCED_LEADER_EPOCH) & (epoch > col("held_max"))
     older = (code == Errors.UNKNOWN_LEADER_EPOCH) & (epoch < col("held_min"))
-    holds = ~col("creating") & ~col("was_deleted")
-    return newer & holds, older & holds
+    return newer & ~col("creating"), older & ~col("creating")
 
 
 def may_be_older() -> Column:
@@ -87,7 +86,7 @@ class Lines:
     @property
     def deleted(self) -> tuple[str, ...]:
         """For a broker that had deleted the replica."""
-        return ("broker {node} had deleted its replica of {topic}-{partition}", self.asked)
+        return (HAD_DELETED, self.asked)
 
     def not_recorded(self, answer: str | None = None) -> tuple[str, ...]:
         """For a broker whose leader epoch at the request's arrival is unknown; `answer`: what its answer shows of it."""
@@ -219,6 +218,11 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
             refused & ~_begun_long_before(),
             expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch {current_leader_epoch}",
             because=lines.held,
+        ),
+        violation(
+            (code == Errors.NONE) & col("unstarted"),
+            expected="error {UNKNOWN_LEADER_EPOCH} for any leader epoch, until the broker has started one for the replica",
+            because=lines.creating,
         ),
         _not_recorded(lines, by_answer),
         unverifiable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -49,9 +50,10 @@ def ff02(history: History) -> Judged:
 def ff04(history: History) -> Judged:
     """A replica that does not lead refuses followers with 6.
 
-    The last line has the role, until the process ends or the replica is created again: a refusal of a leader passes.
+    The last line has the role, until the process ends or the replica is deleted: a refusal of a leader passes.
     """
     roles: dict[tuple[int, TopicPartition], Start] = {}
+    deleted = {query.id for query in after_deletions(history)}
     for event, memory in replayed(history):
         if isinstance(event, ProcessStarts):
             roles = {key: start for key, start in roles.items() if key[0] != event.node}
@@ -66,7 +68,9 @@ def ff04(history: History) -> Judged:
         if start and event.version >= 13 and start.topic_id != event.topic_id:
             start = None
         held = memory.held.get(event.name, start.leader_epoch if start else None)
-        if event.error_code == 6:
+        if event.id in deleted:
+            yield (FENCED if event.error_code else UNVERIFIABLE), of_query(event)
+        elif event.error_code == 6:
             yield (PASS if start and start.leads else FENCED), of_query(event)
         elif (start and start.leads) or _reads_from_followers(history, event):
             yield PASS, of_query(event)
@@ -131,7 +135,13 @@ def ff08(history: History) -> Judged:
 
 
 def sr06(history: History) -> Judged:
-    """A replica that a StopReplica has deleted is not served until it is there again. Lines may be late by half a second."""
+    """A replica that a StopReplica has deleted is not served until it is there again."""
+    for query in after_deletions(history):
+        yield (PASS if query.error_code else VIOLATION), of_query(query)
+
+
+def after_deletions(history: History) -> Iterator[Query]:
+    """The Fetches for replicas that a StopReplica has deleted. Lines may be late by half a second."""
     for node in history.nodes:
         ids = _ids_held(history, node)
         created: dict[TopicPartition, int] = {}
@@ -149,7 +159,7 @@ def sr06(history: History) -> Judged:
                 and (event.api == FETCH and event.name in deleted)
                 and (event.version < BY_ID or event.topic_id in ids.get(event.name, ()))
             ):
-                yield (PASS if event.error_code else VIOLATION), of_query(event)
+                yield event
 
 
 def _ids_held(history: History, node: int) -> dict[TopicPartition, set[str | None]]:

@@ -19,6 +19,7 @@ from prove.history import (
     TopicPartition,
 )
 from prove.oracle.broker_memory import controls, partitions
+from prove.oracle.fetch import after_deletions
 from prove.oracle.leader_epoch_fence import of_query
 from prove.oracle.metadata_image import MADE, asked, changes, of_change, records
 from prove.oracle.topics_of_name import identity_at, stated
@@ -47,6 +48,7 @@ def ti01(history: History) -> Judged:
 
 def ti02(history: History) -> Judged:
     """A Fetch for the id of a topic that is not the replica's gets no data."""
+    deleted = {query.id for query in after_deletions(history)}
     for node in history.nodes:
         held: dict[TopicPartition, tuple[str | None, int]] = {}
         for event in history.of(node):
@@ -67,6 +69,8 @@ def ti02(history: History) -> Judged:
                     for start in later.starts
                 )
                 yield (PASS if has_replica or follows else FENCED), of_query(event)
+            elif event.error_code == 0 and event.id in deleted:
+                yield UNVERIFIABLE, of_query(event)
             elif event.error_code == 0:
                 yield (PASS if has_replica else _by_successor(history, event)), of_query(event)
 

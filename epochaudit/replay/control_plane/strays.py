@@ -28,7 +28,6 @@ from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
-from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
 from epochaudit.replay.state.held_epochs import STARTS, held_epochs
 from epochaudit.replay.state.incarnations import key_of_name
 
@@ -95,10 +94,7 @@ def _folders(events: DataFrame) -> DataFrame:
 
 
 def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
-    """One row per (FULL LeaderAndIsr, replica that the node held when it arrived). found_ms: when it was answered.
-
-    A replica that a StopReplica had deleted was no longer there, though no line ends its leader epoch.
-    """
+    """One row per (FULL LeaderAndIsr, replica that the node held when it arrived). found_ms: when it was answered."""
     listed = F.collect_set(F.struct("topic_id", "partition")).alias("partitions")
     full_requests = (
         of_types(events, LEADER_AND_ISR)
@@ -116,7 +112,6 @@ def _unlisted(events: DataFrame, held: DataFrame) -> DataFrame:
     )
     pairs = pairs.withColumn("held_then", held_then).where(F.size("held_then") > 0)
     pairs = pairs.withColumns({"topic": F.get("held_then", F.lit(0))["topic"], "partition": F.col("replica")})
-    pairs = with_deletions(pairs, deleted_replicas(events)).where(F.col("deleted_ref").isNull())
     stated = F.transform(
         "held_then", lambda h: F.struct(h["from_ms"], F.coalesce(h["topic_id_ref"], h["ref"]).alias("ref"))
     )

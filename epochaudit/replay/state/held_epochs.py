@@ -7,6 +7,9 @@ from the line to the end of the handler, in which the broker may check a request
 A replica that is created has leader epoch -1 until it starts one, which takes as long as its log takes to be created. Meanwhile
 the broker refuses each epoch as newer than its own. A follower's new epoch takes effect before the log is there, since 3.6.
 
+A broker that deletes a replica forgets its epoch before it renames the log's folder, and then answers the requests that wait for the
+partition with an error (ReplicaManager.stopPartitions, up to 2.7 stopReplica). A StopReplica that deletes nothing only stops fetchers.
+
 Clock: one host. Times of the lines are compared only with times of requests of the same node.
 """
 
@@ -21,9 +24,11 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
     FOLLOWER_STARTS,
+    FUTURE_LOG_CREATED,
     LEADER_AND_ISR,
     LEADER_AND_ISR_FINISHED,
     LEADER_STARTS,
+    LOG_DELETION_SCHEDULED,
     METADATA_DELTA,
     PARTITION_CREATED,
     PROCESS_STARTING,
@@ -221,7 +226,9 @@ def held_epochs(events: DataFrame) -> DataFrame:
     Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
     Needs: the events table. Clock: the node's host. Columns:
       held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, topic_id_ref, from_ms, settled_ms, until_ms,
-                 successor, ref, outdated);
+                 deleted_ms, line_until_ms, successor, ref, outdated);
+                 until_ms: a deletion of the replica ends the epoch, too, once no request can have come before it; deleted_ms: from
+                 then on the node may have deleted the replica, null: no deletion ends the epoch; line_until_ms: until_ms without it;
                  outdated: a later epoch is recorded elsewhere, but has no line in the node's log; epoch_line_missing in
                  `with_held_epochs`
       recreations  array of struct(from_ms, until_ms): when the node created the replica again, after an epoch that the same process
@@ -231,7 +238,10 @@ def held_epochs(events: DataFrame) -> DataFrame:
     """
     keyed = replica_starts(events).withColumn("following", _next_start())
     keyed = keyed.join(F.broadcast(_deletions(events)), ["cluster", "node", "topic", "partition"], "left")
-    keyed = keyed.withColumn("created_again", _created_again())
+    keyed = keyed.withColumns({name: F.coalesce(name, F.array()) for name in ("deletions", "deletion_lines")})
+    keyed = keyed.withColumns({"created_again": _created_again(), "deleted": _deleted()})
+    # least passes over a null
+    keyed = keyed.withColumn("line_until_ms", F.least("until_ms", "created_again.time_ms"))
     keyed = keyed.withColumn("topic_key", F.explode(topic_keys()))
     keyed = keyed.join(_stated_epochs(events), ["cluster", "topic_key", "partition"], "left")
     entry = F.struct(
@@ -243,7 +253,9 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "topic_id_ref",
         "from_ms",
         "settled_ms",
-        F.least("until_ms", "created_again.time_ms").alias("until_ms"),  # least passes over a null
+        F.least("line_until_ms", F.col("deleted.time_ms") + (REQUEST_LINE_LAG_MS - GRAIN_MS)).alias("until_ms"),
+        F.col("deleted.begun_ms").alias("deleted_ms"),
+        "line_until_ms",
         "successor",
         F.col("own_ref").alias("ref"),
         _outdated().alias("outdated"),
@@ -257,25 +269,51 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
 
 def _deletions(events: DataFrame) -> DataFrame:
-    """One row per (cluster, node, topic, partition) that a StopReplica deleted. A broker forgets the epochs of such a replica.
+    """One row per (cluster, node, topic, partition) that the node deleted. A broker forgets the epochs of such a replica.
 
     Adds deletions and creations, arrays of struct(arrival_ms, time_ms): the requests that deleted it, and those that created it
-    again. A LeaderAndIsr creates the partition before it is checked: the broker has no epoch of it if it is then refused, or
-    if the leader is not alive (ReplicaManager.becomeLeaderOrFollower).
+    again; and deletion_lines, the times of the lines that schedule the deletion of its log. A replica that was to move between log
+    directories has none, as the line of its future replica is the same (LogManager.asyncDelete).
+    A LeaderAndIsr creates the partition before it is checked: the broker has no epoch of it if it is then refused, or if the leader
+    is not alive (ReplicaManager.becomeLeaderOrFollower).
     """
-    creates = F.col("event_type") == LEADER_AND_ISR
-    deletes = (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+    event_type = F.col("event_type")
+    accepted = F.col("request_error_code") == Errors.NONE
+    creates = (event_type == LEADER_AND_ISR) & accepted
+    deletes = (event_type == STOP_REPLICA) & accepted & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+    line, moves = event_type == LOG_DELETION_SCHEDULED, event_type == FUTURE_LOG_CREATED
     request = F.struct("arrival_ms", "time_ms")
     gathered = (
-        of_types(events, STOP_REPLICA, LEADER_AND_ISR)
-        .where((F.col("request_error_code") == Errors.NONE) & F.col("topic").isNotNull() & (creates | deletes))
+        of_types(events, STOP_REPLICA, LEADER_AND_ISR, LOG_DELETION_SCHEDULED, FUTURE_LOG_CREATED)
+        .where(F.col("topic").isNotNull() & (creates | deletes | line | moves))
         .groupBy("cluster", "node", "topic", "partition")
         .agg(
-            F.collect_list(F.when(~creates, request)).alias("deletions"),
+            F.collect_list(F.when(deletes, request)).alias("deletions"),
             F.collect_list(F.when(creates, request)).alias("creations"),
+            F.collect_list(F.when(line, F.col("time_ms"))).alias("lines"),
+            F.max(moves).alias("moves"),
         )
     )
-    return gathered.where(F.size("deletions") > 0)
+    lines = F.when(F.col("moves"), F.array().cast("array<bigint>")).otherwise(F.col("lines")).alias("deletion_lines")
+    gathered = gathered.select("cluster", "node", "topic", "partition", "deletions", "creations", lines)
+    return gathered.where((F.size("deletions") > 0) | (F.size("deletion_lines") > 0))
+
+
+def _deleted() -> Column:
+    """The first deletion that certainly came after the replica's line: struct(time_ms, begun_ms), null: none.
+
+    It had ended at time_ms; requests that were answered before begun_ms had not met it. The arrival of a StopReplica is computed from
+    its line, which may be late. Lines are not late, but the broker forgets the epoch before it writes that about the log. A line that
+    creates the replica again shows that it had been deleted.
+    """
+    line, lag = F.col("from_ms"), REQUEST_LINE_LAG_MS
+    requests = F.filter("deletions", lambda d: d["arrival_ms"] - lag >= line)
+    by_request = F.transform(requests, lambda d: F.struct(d["time_ms"], (d["arrival_ms"] - lag).alias("begun_ms")))
+    lines = F.filter(F.concat("deletion_lines", F.array_compact(F.array("created_again_ms"))), lambda at: at > line)
+    by_line = F.transform(
+        lines, lambda at: F.struct(at.alias("time_ms"), F.greatest(at - _DELTA_MS, line).alias("begun_ms"))
+    )
+    return F.array_min(F.concat(by_request, by_line))
 
 
 def _created_again() -> Column:
@@ -369,7 +407,7 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
         intervals.withColumn("possible", indexes)
         .where((F.size("possible") == 1) & ~_creates(within, within))
         .withColumn("own", F.get("held", F.get("possible", F.lit(0))))
-        .where(own["settled_ms"] <= within)
+        .where((own["settled_ms"] <= within) & ~_may_have_deleted(own, within))
         .select("cluster", "node", "topic_key", "partition", within, "stable_to_ms", stable.alias("stable"))
     )
 
@@ -386,7 +424,12 @@ def _change_times() -> Column:
         F.transform(
             "held",
             lambda e: F.array(
-                e["from_ms"] - GRAIN_MS, e["settled_ms"], e["until_ms"] + GRAIN_MS, e["until_ms"] + REQUEST_LINE_LAG_MS
+                e["from_ms"] - GRAIN_MS,
+                e["settled_ms"],
+                e["until_ms"] + GRAIN_MS,
+                e["until_ms"] + REQUEST_LINE_LAG_MS,
+                e["deleted_ms"] - GRAIN_MS,
+                e["line_until_ms"] + GRAIN_MS,
             ),
         )
     )
@@ -404,12 +447,23 @@ def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> 
     return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
 
 
+def _may_have_deleted(e: Column, time_ms: Column) -> Column:
+    """The node may have deleted the replica of this epoch before it answered a request at that time."""
+    return F.coalesce(e["deleted_ms"] <= time_ms + GRAIN_MS, F.lit(False))
+
+
 def _creates(arrival_ms: Column, time_ms: Column) -> Column:
     """The node may have been creating the replica again while it processed the request, whose line may be late."""
     return F.exists(
         "recreations",
         lambda c: (c["from_ms"] <= time_ms + GRAIN_MS) & (c["until_ms"] + REQUEST_LINE_LAG_MS >= arrival_ms),
     )
+
+
+def _starts_later(time_ms: Column) -> Column:
+    """At that time the node was creating the replica again, and had not started a leader epoch."""
+    creates = F.exists("recreations", lambda c: (c["from_ms"] <= time_ms) & (time_ms <= c["until_ms"]))
+    return F.coalesce(creates & _held_later(time_ms), F.lit(False))
 
 
 def _kafka_version(time_ms: Column) -> Column:
@@ -425,7 +479,8 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
 
     Needs: cluster, node, topic, topic_id, partition, arrival_ms, time_ms. Clock: the host of the node.
     Completes topic and topic_id from the replica that the node hosted. Adds:
-      held_min, held_max   lowest and highest leader epoch in which the request may have been processed; null: none is known
+      held_min, held_max   lowest and highest leader epoch in which the request may have been processed; null: none is known, or the
+                           node had deleted the replica
       held_earlier         held_min, if it is lower than held_max
       held_just_before     the lowest epoch from REQUEST_LINE_LAG_MS before the request on: its line may be written late
       led_just_before      the node led in some epoch from REQUEST_LINE_LAG_MS before the request on
@@ -437,6 +492,9 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       kafka_version        of the process that answered, as major*1,000,000 + minor*1,000 + patch
       successor            the line by which another topic of the name replaced the replica of the topic id, at any time
       held_later           the node starts an epoch of the replica after the request
+      deleting             the node may have deleted the replica of one of these epochs before it answered
+      started_ref          held_ref, or the last line of the replica in the same process if the node has deleted it since
+      unstarted            the node held no leader epoch: it was creating the replica again, and starts one later
       creating             the node may have been creating the replica again, so that it held leader epoch -1 (`_creates`)
     """
     stable = F.col("stable")
@@ -491,8 +549,12 @@ def _held_columns(stable: Column) -> dict[str, Column]:
             when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
         ),
         "held_complete": stable.isNotNull() | F.coalesce(settled, F.lit(False)),
+        "deleting": stable.isNull()
+        & F.coalesce(F.exists("possible", lambda e: _may_have_deleted(e, F.col("time_ms"))), F.lit(False)),
+        "started_ref": when_stable(stable["ref"], _last_line()),
         "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
+        "unstarted": stable.isNull() & (F.size("possible") == 0) & _starts_later(F.col("time_ms")),
         "creating": F.coalesce(_creates(F.col("arrival_ms"), F.col("time_ms")), F.lit(False)),
         "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
@@ -503,6 +565,17 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "topic_id": F.coalesce("topic_id", when_stable(stable["topic_id"], _only_topic_id())),
         "successor": when_stable(stable["successor"], F.col("successor")),
     }
+
+
+def _last_line() -> Column:
+    """The line of the highest epoch in which the request may have been processed if the node had deleted no replica."""
+
+    def may_meet(e: Column) -> Column:
+        ended = e["line_until_ms"] < F.col("arrival_ms") - GRAIN_MS
+        return (e["from_ms"] <= F.col("time_ms") + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+
+    lines = F.transform(F.filter("held", may_meet), lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"]))
+    return F.array_max(lines)["ref"]
 
 
 def _only_topic_id() -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql.functions import col
 from epochaudit.kafka.api_versions import REPLICA_STATE_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
-from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.leader_epoch_fence import DELETED, EPOCH_LINE_MISSING, HAD_DELETED
 from epochaudit.rules.reasons import (
     BROKER_VERSION_UNKNOWN,
     EPOCH_CHANGED_JUST_BEFORE,
@@ -21,6 +21,8 @@ from epochaudit.rules.reasons import (
 from epochaudit.rules.rule import HIGH, Branch, Rule, exposed, fenced, first_of, passed, rule, unverifiable, violation
 
 FIRST_REFUSING: Final = release("3.3")
+
+ASKED: Final = "{client_id} fetched as replica {replica_id} and was answered {error_code}"
 
 
 @rule("FF-03", frame="fetches", kip="KIP-320", severity=HIGH, since="3.3")
@@ -45,7 +47,8 @@ class DataForUnassignedReplica(Rule):
     Every replica that any state of the same leader epoch lists is allowed: in KRaft, adding replicas does not change the
     epoch, and removing one always does. Kafka before 3.3 answers 0: it empties the first read of such a Fetch, but reads
     again without the check if the Fetch has waited. Records in its answer are exposed, an empty answer passes. If the version
-    of the leader is not recorded, Fetch 15 and later show that it is newer.
+    of the leader is not recorded, Fetch 15 and later show that it is newer. A broker that has deleted its replica leads
+    nothing: an answer until its next recorded creation is unverifiable.
 
     ## What to do
     If the broker that fetches is none of the partition's replicas (`kafka-topics.sh --describe`), stop it, move the
@@ -73,7 +76,7 @@ class DataForUnassignedReplica(Rule):
     observed = "error {error_code} for replica {replica_id}"
     because = (
         "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}, whose replicas are {assigned}",
-        "{client_id} fetched as replica {replica_id} and was answered {error_code}",
+        ASKED,
         "the answer held {records_size} bytes of records",
     )
 
@@ -89,6 +92,7 @@ class DataForUnassignedReplica(Rule):
         if_assigned = "a refusal, if replica {replica_id} is not among the replicas of the leader epoch"
         unassigned = "no records for replica {replica_id}, which is not among the replicas {assigned}"
         return first_of(
+            unverifiable(col("was_deleted"), DELETED, expected=if_assigned, because=(HAD_DELETED, ASKED)),
             unverifiable(
                 col("leader_epoch").isNull() & col("held_min").isNotNull(),
                 EPOCH_CHANGED_MEANWHILE,
@@ -99,6 +103,10 @@ class DataForUnassignedReplica(Rule):
                 col("assigned").isNull(),
                 "the replicas of the leader epoch are not in the evidence",
                 expected=if_assigned,
+            ),
+            fenced(
+                ~served & col("deleting"),
+                because=(*self.because, "about that time broker {node} deleted its replica of {topic}-{partition}"),
             ),
             fenced(~served),
             passed(

@@ -11,7 +11,7 @@ from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
 from epochaudit.kafka.releases import release
-from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.leader_epoch_fence import DELETED, EPOCH_LINE_MISSING, HAD_DELETED
 from epochaudit.rules.reasons import BROKER_VERSION_UNKNOWN, EPOCH_CHANGED_JUST_BEFORE, LEADING_UNKNOWN
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -41,7 +41,8 @@ class FollowerServedFetch(Rule):
     not judged: before 2.4 they may read from any replica, since then below Fetch 11 from the leader only. A
     leader may answer 6 for other reasons. While leadership changes, either role may answer. A request that states the newer
     leader epoch and is served was answered in the newer role. Request lines may be written late, so the role that ended
-    just before is allowed, too.
+    just before is allowed, too. A broker that deletes its replica refuses all, also those that wait. What is served
+    between that and the replica's next recorded creation is unverifiable; after a StopReplica SR-06 judges it.
 
     ## What to do
     Check in `epochaudit timeline TOPIC-PARTITION` whether the broker took itself for the leader at the time. Restart a
@@ -78,8 +79,11 @@ class FollowerServedFetch(Rule):
             (col("api_version") > FOLLOWER_FETCH_VERSION) | (col("kafka_version") >= FIRST_SERVING_FOLLOWERS)
         )
         if_it_follows = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
+        led = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}"
         changing = ("about that time broker {node} began leader epoch {held_max} of {topic}-{partition}", ASKED)
         return first_of(
+            fenced(refused & col("was_deleted"), expected=if_it_follows, because=(HAD_DELETED, ASKED)),
+            unverifiable(col("was_deleted"), DELETED, expected=if_it_follows, because=(HAD_DELETED, ASKED)),
             fenced(refused & follows),
             fenced(
                 refused & ~leads,
@@ -87,9 +91,14 @@ class FollowerServedFetch(Rule):
                 because=(*changing, "by its answer, it did not lead when the request came"),
             ),
             passed(
+                refused & col("deleting"),
+                expected="an answer, or error {NOT_LEADER_OR_FOLLOWER} once the broker has deleted its replica",
+                because=(led, "about that time it deleted its replica", ASKED),
+            ),
+            passed(
                 refused,
                 expected="an answer, or error {NOT_LEADER_OR_FOLLOWER}, which a leader gives for reasons of its own",
-                because=("broker {node} led {topic}-{partition} in leader epoch {leader_epoch}", ASKED),
+                because=(led, ASKED),
             ),
             passed(
                 anywhere,
@@ -99,7 +108,7 @@ class FollowerServedFetch(Rule):
             passed(
                 leads,
                 expected="an answer, as the broker led",
-                because=("broker {node} led {topic}-{partition} in leader epoch {leader_epoch}", ASKED),
+                because=(led, ASKED),
             ),
             unverifiable(
                 ~col("held_complete") & col("leader_epoch").isNull(),

@@ -28,8 +28,8 @@ class SupersededLeaderServes(Rule):
 
     ## What is allowed
     Every such Fetch is allowed: KIP-320 fences the requester, not the leader. A follower that serves consumers is no
-    subject. TR-01 and TR-06 find actual losses. The rule never compares the times of two hosts, so it does not see a
-    superseded leader that no request with the newer epoch reached.
+    subject, nor is a broker that has deleted its replica. TR-01 and TR-06 find actual losses. The rule never compares the
+    times of two hosts, so it does not see a superseded leader that no request with the newer epoch reached.
 
     ## What to do
     A few reads around an election need nothing; many mean a broker that learns of elections late. Look in its

@@ -13,6 +13,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import READ_COMMITTED
 from epochaudit.kafka.releases import release
 from epochaudit.replay.data_plane.epoch_queries import asks_latest
+from epochaudit.rules.leader_epoch_fence import DELETED, HAD_DELETED
 from epochaudit.rules.reasons import (
     AMBIGUOUS_TOPIC,
     BROKER_VERSION_UNKNOWN,
@@ -64,7 +65,8 @@ class LatestOffsetBelowEpochStart(Rule):
     in between. An answer below the start is therefore a breach only if the high watermark had reached the start before, by
     the line that starts the epoch or an earlier response, or if a later answer is below it, too. Lookups by timestamp are
     not judged, because no log shows whether a record lies beyond the high watermark. If a name had several topics and no id
-    distinguishes them, the rule claims nothing of an answered offset.
+    distinguishes them, the rule claims nothing of an answered offset. An offset that is answered between the replica's
+    deletion at the broker and its next recorded creation is unverifiable.
 
     ## What to do
     Nothing is lost: a consumer that began at this offset reads some records twice, which its application has to bear or
@@ -102,11 +104,11 @@ class LatestOffsetBelowEpochStart(Rule):
         below_before = col("latest_reached_before") | (col("offset") < col("held_high_watermark"))
         certain = F.coalesce(below_before | col("latest_behind_after"), F.lit(False))
         refused = "error {error_code} in ListOffsets {api_version}"
-        if_below = OwnSentences(
-            expected="error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the high watermark is below the"
-            " start of the leader epoch",
-            because=(ASKED,),
+        expected_below = (
+            "error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the high watermark is below the"
+            " start of the leader epoch"
         )
+        if_below = OwnSentences(expected=expected_below, because=(ASKED,))
         return first_of(
             fenced(
                 code == right_code,
@@ -128,6 +130,7 @@ class LatestOffsetBelowEpochStart(Rule):
                 observed=refused,
                 because=(BEGAN, ASKED),
             ),
+            unverifiable(col("was_deleted"), DELETED, expected=expected_below, because=(HAD_DELETED, ASKED)),
             unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **if_below),
             unverifiable(col("leader_epoch").isNull() & start.isNotNull(), EPOCH_CHANGED_MEANWHILE, **if_below),
             unverifiable(start.isNull(), EPOCH_START_UNKNOWN, **if_below),

@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LIST_OFFSETS
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.leader_epoch_fence import DELETED, EPOCH_LINE_MISSING, HAD_DELETED
 from epochaudit.rules.reasons import HELD_EPOCH_UNKNOWN
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -33,7 +33,8 @@ class LeaderEpochFromTheFuture(Rule):
 
     ## What is allowed
     A lower epoch, if the record is older. -1 for "no record found". A superseded leader returns its own epoch, which is
-    right as far as it knows. While an epoch starts, the new one may be returned.
+    right as far as it knows. While an epoch starts, the new one may be returned. An answer between the replica's
+    deletion at the broker and its next recorded creation is unverifiable.
 
     ## What to do
     Stop the consumer, and reset its group to the same offset (`kafka-consumer-groups.sh --reset-offsets --to-current`):
@@ -61,14 +62,11 @@ class LeaderEpochFromTheFuture(Rule):
         )
 
     def verdict(self) -> tuple[Branch, ...]:
+        by_held = "the leader epoch that the broker held, or a lower one"
         return first_of(
+            unverifiable(col("was_deleted"), DELETED, expected=by_held, because=(HAD_DELETED, ANSWERED)),
             passed(col("response_leader_epoch") <= col("held_min")),
-            unverifiable(
-                ~col("held_complete"),
-                HELD_EPOCH_UNKNOWN,
-                expected="the leader epoch that the broker held, or a lower one",
-                because=(ANSWERED,),
-            ),
+            unverifiable(~col("held_complete"), HELD_EPOCH_UNKNOWN, expected=by_held, because=(ANSWERED,)),
             passed(col("response_leader_epoch") <= col("held_max")),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING),
             otherwise=violation(),

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
 from epochaudit.kafka.errors import Errors
-from epochaudit.rules.leader_epoch_fence import EPOCH_LINE_MISSING
+from epochaudit.rules.leader_epoch_fence import DELETED, EPOCH_LINE_MISSING, HAD_DELETED
 from epochaudit.rules.reasons import (
     AMBIGUOUS_TOPIC,
     EPOCH_CHANGED_JUST_BEFORE,
@@ -59,7 +59,8 @@ class EpochEndOutsideLineage(Rule):
     the rule claims nothing. A
     superseded leader answers by its own lineage. A response with an error has (-1, -1), which answers nothing. The content
     of the broker's epoch cache is not recorded, so an undefined answer for an older epoch (no epochs in the log's message
-    format) is unverifiable.
+    format) is unverifiable. So is an answer between the replica's deletion at the broker and its next recorded creation,
+    unless its epoch is above the requested one.
 
     ## What to do
     Move the leadership to another member of the ISR: followers and consumers truncate and reset by this broker's
@@ -114,6 +115,7 @@ class EpochEndOutsideLineage(Rule):
                 expected="an epoch not above {asked_epoch}, the one asked for",
                 because=(ASKED,),
             ),
+            unverifiable(col("was_deleted"), DELETED, expected=by_lineage, because=(HAD_DELETED, ASKED)),
             passed(
                 (asked > own) & (end < 0),
                 expected="no end (-1) for an epoch above {held_max}, the leader's own",

@@ -45,7 +45,7 @@ class DeletedReplicaServed(Rule):
     evidence = {
         "the Fetch request and its answer": "fetch_ref",
         "the StopReplica that deleted the replica": "deleted_ref",
-        "the last start of the replica": "held_ref",
+        "the last start of the replica": "started_ref",
     }
     expected = "an error: the replica of {topic}-{partition} at broker {node} was deleted"
     observed = "a Fetch of {client_id} was answered {error_code}"
@@ -61,7 +61,7 @@ class DeletedReplicaServed(Rule):
         return first_of(
             passed(col("error_code") != Errors.NONE),
             unverifiable(
-                col("held_min").isNull(),
+                col("started_ref").isNull(),
                 "no line of this broker shows when the replica starts, so it may have been created again",
             ),
             otherwise=violation(),

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
 from epochaudit.kafka.api_versions import TOPIC_ID_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.rules.leader_epoch_fence import DELETED, HAD_DELETED
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 _BECAUSE = (
@@ -37,8 +38,8 @@ class StaleTopicIdServed(Rule):
 
     ## What is allowed
     100 for the id of a topic that was just created, which the broker does not know yet. Answers while one topic's replica
-    is replaced by the next topic's. Fetch 12 and below carries no id: TI-08 and TI-09 judge the consequences. SR-06 covers
-    a deleted replica without a successor.
+    is replaced by the next topic's. Fetch 12 and below carries no id: TI-08 and TI-09 judge the consequences. SR-06 judges
+    what is served after a StopReplica that deletes the replica; until its next recorded start it is unverifiable here.
 
     ## What to do
     Stop the consumer and reset its group for the new topic with `kafka-consumer-groups.sh --reset-offsets
@@ -84,7 +85,9 @@ class StaleTopicIdServed(Rule):
             ),
             fenced(code == Errors.INCONSISTENT_TOPIC_ID, observed=refusal),
             fenced(
-                (code == Errors.UNKNOWN_TOPIC_ID) & ~held & ~F.coalesce(col("held_later"), F.lit(False)),
+                (code == Errors.UNKNOWN_TOPIC_ID)
+                & col("started_ref").isNull()
+                & ~F.coalesce(col("held_later"), F.lit(False)),
                 observed=refusal,
             ),
             passed(
@@ -93,6 +96,7 @@ class StaleTopicIdServed(Rule):
                 observed=refusal,
                 because=fetched,
             ),
+            unverifiable(col("was_deleted"), DELETED, expected=if_other, because=(HAD_DELETED, *fetched)),
             passed(held, expected="data of topic id {topic_id}, of which the broker had the replica", because=fetched),
             violation(col("never_existed")),
             violation(col("arrival_ms") - REQUEST_LINE_LAG_MS > col("successor_ms")),

@@ -48,7 +48,8 @@ class DivergenceUndetected(Rule):
     because it is unknown whether an older epoch ended below it. Below the log start the leader's epoch cache has no
     entries, and nothing is required. A Fetch that was served in the leader epoch that it states was checked in that epoch,
     even while epochs change. A Fetch whose last epoch is the leader's own is no subject: it is compared with the end of the
-    leader's log, which is not recorded. Brokers that serve as followers are not judged.
+    leader's log, which is not recorded. Brokers that serve as followers are not judged. Records that are served between
+    the replica's deletion at the broker and its next recorded creation are unverifiable.
 
     ## What to do
     Keep the leader running, and save the partition's folder of the follower, which may not be elected with this log.
@@ -126,7 +127,7 @@ class DivergenceUndetected(Rule):
                 observed="error {error_code} for a Fetch at offset {fetch_offset}",
                 because=(LED, ASKED),
             ),
-            *led_epoch_uncertain(**unknown),
+            *led_epoch_uncertain(if_parted),
             unverifiable(
                 col("epoch_line_missing") & states_another_epoch() & ((epoch > own) | beyond),
                 EPOCH_LINE_MISSING,

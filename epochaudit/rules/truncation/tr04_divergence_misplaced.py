@@ -44,6 +44,8 @@ class DivergenceMisplaced(Rule):
     record of that epoch or an older one. A restart may have brought back an older log start offset since. The start of an
     epoch between the two is no bound, and a line that is written anew none for an end below it, as in OE-03. If a name had
     several topics and no id distinguishes them (Fetch 12), the rule claims nothing. Brokers that serve as followers are not judged.
+    A divergence that is answered between the replica's deletion at the broker and its next recorded creation is
+    unverifiable, unless it contradicts the Fetch itself.
 
     ## What to do
     Keep all replicas running until the follower has caught up (metric `FetcherLagMetrics`, `ConsumerLag`, of its
@@ -90,7 +92,7 @@ class DivergenceMisplaced(Rule):
                 because=(ASKED,),
             ),
             unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **unknown),
-            *led_epoch_uncertain(**unknown),
+            *led_epoch_uncertain(if_led),
             unverifiable(
                 col("epoch_line_missing") & states_another_epoch() & ((asked > own) | beyond),
                 EPOCH_LINE_MISSING,
