@@ -111,7 +111,8 @@ def cluster_history(events: DataFrame) -> DataFrame:
       migrates      the metadata log has a migration from ZooKeeper that is under way
       has_metadata_log, from_offset_0 (it begins there), log_complete (or with a snapshot), log_whole (no offset between its first and
                     last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
-                    `metadata_log`), log_end_ms (CreateTime of its last record), zookeeper (rows of
+                    `metadata_log`), snapshots (of the cluster's state: array of struct(position, time_ms) in order), log_end_ms
+                    (CreateTime of its last record), zookeeper (rows of
                     ZooKeeper mode, but no metadata log)
       zookeeper_nodes   brokers that were ZooKeeper controllers or received requests of a controller
       kraft_controllers active KRaft controllers; a migration has both kinds
@@ -157,7 +158,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
             }
         )
         .withColumnRenamed("holes", "log_holes")
-        .drop("snapshots", "gaps")
+        .drop("gaps")
     )
 
 
@@ -216,9 +217,26 @@ def _tenures() -> Column:
 def whole_up_to(position: Column) -> Column:
     """Whether no record of the metadata log is missing before this position. Needs: log_holes.
 
-    A snapshot after a hole does not close it: settings that were removed in between are not in the snapshot.
+    A snapshot after a hole does not close it: what was removed in between is not in the snapshot.
     """
     return ~F.exists("log_holes", lambda hole: hole["since"] <= position)
+
+
+def resumed_at(position: Column) -> Column:
+    """The end of the last hole of the metadata log before this position; null: it has none. Needs: log_holes."""
+    return F.array_max(F.filter("log_holes", lambda hole: hole["since"] <= position)["until"])
+
+
+def settings_known_since(position: Column) -> Column:
+    """Since where the metadata log has all settings, up to this position; null: at the position they are not all known.
+
+    That is its first record, or the first snapshot after its last hole: a snapshot has a ConfigRecord of each setting. One whose file is
+    not named after an offset does not count, as its place is not known. Needs: from_offset_0, snapshots, log_holes.
+    """
+    first = F.coalesce(resumed_at(position), F.lit(1))
+    following = F.filter("snapshots", lambda one: (one["position"] >= first) & (one["position"] <= position))
+    from_the_beginning = F.col("from_offset_0") & whole_up_to(position)
+    return F.when(from_the_beginning, F.lit(-1)).otherwise(F.get(following, F.lit(0))["position"])
 
 
 def recorded_between(since: Column, until: Column, holes: str = "log_holes") -> Column:
@@ -296,7 +314,7 @@ def _with_gaps() -> Column:
 
 HISTORY_COLUMNS: Final = (
     "brokers", "levels", "elr_levels", "raft_leaders", "tenures", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
-    "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes",
+    "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes", "snapshots",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (

@@ -26,7 +26,7 @@ from epochaudit.events.event_types import (
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONTROLLER
-from epochaudit.replay.state.cluster_history import whole_up_to
+from epochaudit.replay.state.cluster_history import resumed_at, settings_known_since
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.partition_states import OF_RECORD
 
@@ -45,13 +45,14 @@ _ADDED: Final = (
 def with_unclean_setting(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds unclean_permitted (three values), and unclean_permitted_ref: the setting that permits or forbids. Grain unchanged.
 
-    Needs: cluster, scope, node (of the controller), clock, time_ms, topic; log_complete, log_holes, has_metadata_log, raft_leaders
-    and kraft_controllers of `cluster_history`; recreated and deletions of `topic_incarnations`. Clock: of records, their position;
-    of requests and lines, the controller's own.
+    Needs: cluster, scope, node (of the controller), clock, time_ms, topic; from_offset_0, snapshots, log_holes, has_metadata_log,
+    raft_leaders and kraft_controllers of `cluster_history`; recreated and deletions of `topic_incarnations`. Clock: of records, their
+    position; of requests and lines, the controller's own.
 
     KRaft: the last ConfigRecord before the row's position that gives the topic a value; a null value and a RemoveTopicRecord take it
     away. Without one, the controller's own record counts, then that of all brokers, then the properties of nodes that are controllers.
-    These forbid only if the log is complete, as a record may be missing. After a hole the records before it count no more.
+    These forbid only if the log has all settings, from its first record or a snapshot on. After a hole the records before it count no
+    more.
 
     ZooKeeper, and KRaft where the log does not tell: any `true` permits. A `false` forbids until the setting is removed or the topic
     is deleted; then only a default of true counts. If the controller's own host recorded a removal or a deletion, its last statement
@@ -195,14 +196,13 @@ def _carried_out(statement: Column) -> Column:
 
 
 def _in_whole_log() -> Column:
-    """The metadata log has all settings up to the row."""
-    return _is_record() & F.coalesce(F.col("log_complete") & whole_up_to(F.col("clock")), F.lit(False))
+    """The metadata log has all settings as of the row."""
+    return _is_record() & settings_known_since(F.col("clock")).isNotNull()
 
 
 def _known_since() -> Column:
     """The end of the last hole of the metadata log before the row: settings of before may have been removed in it."""
-    holes = F.filter("log_holes", lambda hole: hole["since"] <= F.col("clock"))
-    return F.coalesce(F.array_max(F.transform(holes, lambda hole: hole["until"])), F.lit(0))
+    return F.coalesce(resumed_at(F.col("clock")), F.lit(0))
 
 
 def _controllers() -> Column:
