@@ -10,7 +10,11 @@ from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import Branch, passed, unverifiable
 
 STARTED: Final = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
-ELECTION: Final = "the election was {election}; before it: {candidates_before}"
+ELECTION: Final = (
+    "the election was {known_election}; before it: {candidates_before}",
+    "just before the election the ISR was {isr_without_leader}; only the metadata log shows whether broker {node} was an eligible leader"
+    " replica, or joined the ISR with the election",
+)
 ASKED: Final = (
     "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
     "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from epochaudit.events.event_types import FETCH, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
+from epochaudit.events.event_types import ALTER_PARTITION, FETCH, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
 from epochaudit.events.times import FOREVER
 from epochaudit.events.views import PLACE, holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
@@ -16,6 +16,7 @@ from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.replay.data_plane.acknowledged_writes import answered_epochs, with_acknowledged
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
+from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.filtered_logs import answering_nodes
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_key
@@ -35,6 +36,8 @@ CHECKPOINTED: Final = 0
 LOADED: Final = -1
 """Kind of a bound (`_bounds`): the loaded high watermark of a replica that logs no line when it begins to follow."""
 
+# statements that have an ISR, but neither the eligible leader replicas nor what a reassignment removes
+_OF_BROKERS: Final = (LEADER_STARTS, ALTER_PARTITION)
 _NO_END: Final = 2**31 - 1  # above every leader epoch
 
 _KEY: Final = ("cluster", "topic_key", "partition")
@@ -47,9 +50,9 @@ def lineage(events: DataFrame) -> DataFrame:
     several topics had.
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
-    previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch, never_begun, see `with_elections`; asked_by,
-    asked_of, asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the leader was the whole ISR just
-    before); isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
+    known_election, previous_isr, previous_elr, previous_isr_ref, candidates_before, isr_without_leader, previous_leader_epoch, never_begun,
+    see `with_elections`; asked_by, asked_of, asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the
+    leader was the whole ISR just before); isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -166,7 +169,9 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
 def epochs_of(events: DataFrame) -> DataFrame:
     """One row per recorded leader epoch: `with_elections` of `by_epoch`, with topic_key."""
     states = leader_states(events).unionByName(_passing_over(events), allowMissingColumns=True)
-    return with_elections(by_epoch(states)).withColumn("topic_key", topic_key())
+    history = cluster_history(events).select("cluster", "zookeeper", "kraft_controllers")
+    epochs = by_epoch(states).join(F.broadcast(history), "cluster", "left")
+    return with_elections(epochs).withColumn("topic_key", topic_key())
 
 
 def _passing_over(events: DataFrame) -> DataFrame:
@@ -437,7 +442,9 @@ def _with_led_before(epochs: DataFrame) -> DataFrame:
 def by_epoch(states: DataFrame) -> DataFrame:
     """One row per (cluster, topic, partition, leader epoch): the rows of `leader_states` merged, with first and last state.
 
-    exposure: the high watermark with which the leader began the epoch.
+    exposure: the high watermark with which the leader began the epoch. first_whole, last_whole: the first and the last state of which
+    more is recorded than brokers know: a record, or a statement of a ZooKeeper controller. Structs of partition_epoch and, of the
+    first such record, position; in last_whole negative.
     """
     starts = F.col("event_type") == LEADER_STARTS
     has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
@@ -448,6 +455,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
     )
     earliest = (-F.col("own_ref.time_ms")).alias("earliest")
     last_state = F.struct("partition_epoch", "elr", recovery, "isr", earliest, "own_ref")
+    is_whole = has_state & ~F.col("event_type").isin(*_OF_BROKERS)
+    last_whole = F.struct("partition_epoch", (-F.col("position")).alias("position"))
     from_batch = F.when(F.array_contains("elr_in_batch", F.col("leader")), F.struct("partition_epoch", "elr_in_batch"))
     recovers = F.col("leader_recovery_state") == RECOVERING
     in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
@@ -465,6 +474,8 @@ def by_epoch(states: DataFrame) -> DataFrame:
         F.min(F.when(starts, F.struct("start_offset", "own_ref"))).alias("lowest"),
         F.min(F.when(has_state, first_state)).alias("first_state"),
         F.max(F.when(has_state, last_state)).alias("last_state"),
+        F.min(F.when(is_whole, F.struct("partition_epoch", "position"))).alias("first_whole"),
+        F.max(F.when(is_whole, last_whole)).alias("last_whole"),
         F.min(F.when(F.col("completes_reassignment"), F.col("partition_epoch"))).alias("completed_at"),
         F.min(from_batch).alias("from_batch"),
         F.min(F.when(recovers, in_time))["own_ref"].alias("recovering_ref"),
@@ -508,7 +519,8 @@ def _of_partition() -> WindowSpec:
 def with_elections(epochs: DataFrame) -> DataFrame:
     """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch.
 
-    And first_partition_epoch, that of the first recorded state of the leader epoch, and the columns of `_with_begun`.
+    And first_partition_epoch, that of the first recorded state of the leader epoch, election_position and isr_position, of the records that
+    state it and the last state before (null if none does), and the columns of `_with_begun`.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -516,15 +528,21 @@ def with_elections(epochs: DataFrame) -> DataFrame:
       unclean   the leader was in none of these, or the state marks it as recovering from an unclean election
                 (leaderRecoveryState, KIP-704). The mark stays until the leader changes the ISR, in later epochs, too: only the
                 first epoch with the mark counts
-      unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between
+      unknown   the state one partition epoch before is not recorded: the ISR may have shrunk in between. Or brokers alone state it, or
+                the epoch's first state, outside ZooKeeper mode, and the leader was not in that ISR: the metadata log alone has the ELR, and
+                whether the election completes a reassignment
       first     the lowest recorded epoch
-    previous_isr is the last recorded ISR before, previous_isr_ref the first statement of that state, previous_elr the eligible leader
-    replicas of it; candidates_before has that ISR
-    and the eligible leader replicas as text, null unless the state is that of one partition epoch before. An ELR that the batch of
-    the election has emptied counts as that of the state before.
+    known_election is election if that is clean or unclean, else null. previous_isr is the last recorded ISR before, previous_isr_ref the
+    first statement of that state, previous_elr the eligible leader replicas of it; candidates_before has that ISR and the eligible
+    leader replicas as text, null unless the state is that of one partition epoch before; isr_without_leader has that ISR as text if the
+    election is unknown nevertheless. An ELR that the batch of the election has emptied counts as that of the state before.
+    Needs: the columns of `by_epoch`; zookeeper and kraft_controllers of `cluster_history`.
     """
-    previous = F.lag("last_state").over(_of_partition())
+    previous = F.lag(F.struct("last_state.*", "last_whole")).over(_of_partition())
     before, first = F.col("previous"), F.col("first_state")
+    in_zookeeper = F.col("zookeeper") & (F.size("kraft_controllers") == 0)
+    elected_whole = F.col("first_whole.partition_epoch") == first["partition_epoch"]
+    whole_before = before["last_whole"]["partition_epoch"] == before["partition_epoch"]
     elr_in_batch = F.when(
         F.col("from_batch.partition_epoch") == first["partition_epoch"], F.col("from_batch.elr_in_batch")
     )
@@ -540,18 +558,26 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 .when(F.col("previous_leader_epoch").isNull(), "first")
                 .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
                 .when(_eligible(before["isr"], elr, first, F.col("leader")), "clean")
-                .otherwise("unclean"),
+                .when(holds(in_zookeeper) | holds(elected_whole & whole_before), "unclean")
+                .otherwise("unknown"),
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
+                "election_position": F.when(elected_whole, F.col("first_whole.position")),
+                "isr_position": F.when(whole_before, -before["last_whole"]["position"]),
                 "previous_isr": before["isr"],
                 "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before["isr"], elr)),
             }
         )
-        .drop("first_state", "last_state", "completed_at", "from_batch", "previous", "unclean_ref", "recovering_ref")
+        .drop("first_state", "last_state", "first_whole", "last_whole", "completed_at", "from_batch", "previous", "unclean_ref",
+              "recovering_ref", "zookeeper", "kraft_controllers")
+    )  # fmt: skip
+    known = F.col("election").isin("clean", "unclean")
+    without_leader = F.when(~known & F.col("candidates_before").isNotNull(), F.col("previous_isr").cast("string"))
+    return _with_begun(
+        rows.withColumns({"known_election": F.when(known, F.col("election")), "isr_without_leader": without_leader})
     )
-    return _with_begun(rows)
 
 
 def _with_begun(epochs: DataFrame) -> DataFrame:

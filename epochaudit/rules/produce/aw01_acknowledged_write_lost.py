@@ -75,7 +75,7 @@ class AcknowledgedWriteLost(Rule):
         "the leader of epoch {shortened_in} went on with a log that ended at offset {shortened_to}",
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
         STARTED,
-        ELECTION,
+        *ELECTION,
         *ASKED,
     )
 
@@ -112,14 +112,14 @@ class AcknowledgedWriteLost(Rule):
                 col("writes_missing") & col("proved_by").isNull(),
                 "what the leader before acknowledged last is not in the evidence: files of its request log are missing",
                 expected=_NOT_KNOWN,
-                because=(STARTED, ELECTION),
+                because=(STARTED, *ELECTION),
             ),
             passed(col("acknowledged_offset").isNotNull()),
             unverifiable(
                 ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),
                 "in which leader epoch the writes were acknowledged is not in the evidence",
                 expected=_NOT_KNOWN,
-                because=(STARTED, ELECTION),
+                because=(STARTED, *ELECTION),
             ),
             otherwise=passed(
                 expected=_NOTHING_LOST,

@@ -65,11 +65,13 @@ class ExposedDataLostByElection(Rule):
     Epochs and offsets of a re-created topic start at 0 again: another topic id is another partition. If a name had several
     topics and no id distinguishes them, the rule claims nothing. An unclean election loses data by definition and is
     exposed, like an election whose ISR is not in the evidence, and like an epoch after one whose start is not in the evidence:
-    that one may have lost the records. An epoch passes if a broker proves that nothing above its
-    start was committed: it was elected from the ISR or had been a member of it just before, its process has run since an earlier
-    epoch, and its log ended there. An ISR that was recorded longer ago proves nothing: it may have shrunk since.
-    Without such a broker the previous leader's request log is needed, from its last answer about the partition, or the beginning of
-    its epoch, to the end of that epoch: the high watermark at an epoch's beginning proves nothing about its end.
+    that one may have lost the records. In KRaft a leader from outside the ISR may be an eligible leader replica, or the one
+    that a reassignment added last. Only the metadata log shows these: without it, whether such an election was clean is not
+    known. An epoch passes if a broker proves that nothing above its start was committed: it was elected from the ISR or had
+    been a member of it just before, its process has run since an earlier epoch, and its log ended there. An ISR that was
+    recorded longer ago proves nothing: it may have shrunk since. Without such a broker the previous leader's request log is
+    needed, from its last answer about the partition, or the beginning of its epoch, to the end of that epoch: the high
+    watermark at an epoch's beginning proves nothing about its end.
     An epoch that its leader skipped, because the next one came first, has no start: it passes.
 
     ## What to do
@@ -108,7 +110,7 @@ class ExposedDataLostByElection(Rule):
         "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
         STARTED,
         "broker {truncated_by} truncated its log to {truncated_to}",
-        ELECTION,
+        *ELECTION,
         _AT_MOST,
         *ASKED,
     )
@@ -138,7 +140,7 @@ class ExposedDataLostByElection(Rule):
                 col("proved_by").isNotNull(),
                 expected=_NOTHING_LOST,
                 observed="the leader epoch starts at {start_offset}; broker {proved_by} had all committed records, and none beyond",
-                because=(STARTED, ELECTION),
+                because=(STARTED, *ELECTION),
             ),
             passed(
                 col("answers_recorded") & bound.isNotNull(),
@@ -148,13 +150,13 @@ class ExposedDataLostByElection(Rule):
                 col("answers_recorded"),
                 "no high watermark of an earlier epoch is recorded",
                 expected=_NOT_KNOWN,
-                because=(STARTED, ELECTION, _AT_MOST),
+                because=(STARTED, *ELECTION, _AT_MOST),
             ),
             otherwise=unverifiable(
                 None,
                 "how far the epochs before were committed is not in the evidence (request log of the leader before, or a member of"
                 " the ISR whose process lasted)",
                 expected=_NOT_KNOWN,
-                because=(STARTED, ELECTION, _AT_MOST),
+                because=(STARTED, *ELECTION, _AT_MOST),
             ),
         )
