@@ -23,6 +23,7 @@ from epochaudit.replay.state.incarnations import is_user_topic, topic_key
 from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_gaps import covered, files_missing, request_logs
 from epochaudit.replay.state.log_starts import log_starts
+from epochaudit.replay.state.min_insync_replicas import with_min_insync_replica
 from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
 from epochaudit.spark.memo import as_leaf, checkpointed
@@ -59,7 +60,8 @@ def lineage(events: DataFrame) -> DataFrame:
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
         whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR;
-                       min_insync_replica_ref, that of min.insync.replicas 1, where the broker's release does not decide
+                       alone_ref, the line by which the broker learned of it; min_insync_replicas (1) and min_insync_replica_ref, the
+                       setting and its line, where the broker's release does not decide
         checkpointed_by  the broker that had it in its replication-offset-checkpoint, see `checkpointed_ends`; checkpointed_epoch_ref,
                        the line of the last leader epoch in which that broker is known to have been
       truncated_by, truncated_to, truncated_ref   the replica that truncated the records above
@@ -112,7 +114,9 @@ def lineage(events: DataFrame) -> DataFrame:
             "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
             "whole_isr_ref": exposed["isr_ref"],
+            "alone_ref": exposed["alone_ref"],
             "min_insync_replica_ref": exposed["setting_ref"],
+            "min_insync_replicas": F.when(exposed["setting_ref"].isNotNull(), F.lit(1)),
             "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
             "checkpointed_epoch_ref": F.when(exposed["kind"] == CHECKPOINTED, exposed["since_ref"]),
             "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
@@ -128,7 +132,8 @@ def lineage(events: DataFrame) -> DataFrame:
             "correlation_id": F.lit(None).cast("int"),
         }
     ).drop("exposed", "exposure", "answered", "before", "named", "answering", "request_logs", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch", "led_from_ms", "led_until_ms",
+           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch", "isr_position", "election_position",
+           "led_from_ms", "led_until_ms",
            "answers_from_ms", "wrote_ms", "writes_from_ms", "last_led")  # fmt: skip
     return with_asked_elections(rows, events)
 
@@ -205,7 +210,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     end = F.struct(
         "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
         "loaded", "loaded_ref", "partition_epoch",
-        "truncated_to", "truncated_ref", "recovered_ref", "commits_alone", "min_insync_replica_ref",
+        "truncated_to", "truncated_ref", "recovered_ref", "alone_ref", "commits_alone", "printed_one_ref",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
         F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members"),
@@ -222,26 +227,27 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
         *_KEY, "until", F.col("end.node").alias("of"), F.col("end.known_since").alias("since"), F.lit(STATED_BY_REPLICA).alias("kind"),
         F.coalesce("end.high_watermark", "end.loaded").alias("knew"), F.col("end.start_offset").alias("ended"),
         F.col("end.truncated_to").alias("truncated_to"), stated_by.alias("by"),
-        F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.commits_alone").alias("alone"),
+        F.col("end.truncated_ref").alias("truncated_ref"), F.col("end.alone_ref").alias("alone_ref"),
+        F.col("end.commits_alone").alias("commits_alone"), F.col("end.printed_one_ref").alias("printed_one_ref"),
         F.col("end.epoch_before").alias("before"), no_ref().alias("since_ref"),
-        F.col("end.min_insync_replica_ref").alias("setting_ref"),
     )  # fmt: skip
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     loaded = ends.where(named & F.col("is_leader") & (F.col("truncated_to") < F.col("loaded"))).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(LOADED).alias("kind"), F.col("loaded").alias("knew"), F.lit(None).cast("bigint").alias("ended"),
         "truncated_to", F.col("loaded_ref").alias("by"), "truncated_ref",
-        F.lit(False).alias("alone"), F.lit(None).cast("int").alias("before"), no_ref().alias("since_ref"),
+        F.lit(None).cast("int").alias("before"), no_ref().alias("since_ref"),
     )  # fmt: skip
     nowhere = F.lit(None).cast("bigint")
     checkpointed = checkpointed_ends(events).select(
         *_KEY, F.lit(_NO_END).alias("until"), F.col("node").alias("of"), F.col("leader_epoch").alias("since"),
         F.lit(CHECKPOINTED).alias("kind"), F.col("high_watermark").alias("knew"), nowhere.alias("ended"), nowhere.alias("truncated_to"),
-        F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"), F.lit(False).alias("alone"),
+        F.col("own_ref").alias("by"), no_ref().alias("truncated_ref"),
         F.lit(None).cast("int").alias("before"), F.col("leader_epoch_ref").alias("since_ref"),
     )  # fmt: skip
     known = stated.unionByName(loaded.unionByName(checkpointed), allowMissingColumns=True)
-    return epochs.join(_bounds(epochs, _with_lowest_start(known, events)), [*_KEY, "leader_epoch"], "left")
+    bounds = _bounds(epochs, _with_lowest_start(known, events), events)
+    return epochs.join(bounds, [*_KEY, "leader_epoch"], "left")
 
 
 def _with_lowest_start(known: DataFrame, events: DataFrame) -> DataFrame:
@@ -268,7 +274,7 @@ def _may_have_lost(end: Column) -> Column:
     return holds(came_later & (more | fewer))
 
 
-def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
+def _bounds(epochs: DataFrame, known: DataFrame, events: DataFrame) -> DataFrame:
     """One row per leader epoch that begins below an offset that a replica knew to be committed before. Adds before, an `_exposure`.
 
     Any epoch after the one of the replica's statement (since), up to the one in which it followed (until), may have removed the
@@ -281,23 +287,25 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
       since, until     the leader epochs after which and up to which the records may have been removed
       since_ref        CHECKPOINTED: the line that states since
       knew, ended      the replica's high watermark, and where its log ended; null if not stated
-      alone            it had committed all that it has, see `commits_alone` of `replica_ends`; setting_ref, the setting by which
+      alone_ref, commits_alone, printed_one_ref   see `replica_ends`; null if it is not STATED_BY_REPLICA
       before           the leader epoch in which it was before its line
       truncated_to, truncated_ref, lowest_start   where it truncated, that line, and `_with_lowest_start`
     """
     began = epochs.select(
-        *_KEY, "leader_epoch", "start_offset", "previous_isr", "previous_elr", "previous_isr_ref", "candidates_before",
-        F.col("may_have_begun").alias("open"),
+        *_KEY, "topic", "leader_epoch", "start_offset", "previous_isr", "previous_elr", "previous_isr_ref", "candidates_before",
+        "isr_position", "election_position", F.col("may_have_begun").alias("open"),
     )  # fmt: skip
     candidates = began.join(F.broadcast(known), list(_KEY)).where(
         (F.col("leader_epoch") > F.col("since")) & (F.col("leader_epoch") <= F.col("until"))
     )
+    candidates = with_min_insync_replica(candidates, events)
     # with eligible leader replicas (KIP-966) the last member leaves the ISR, too, and becomes eligible
     last_members = F.when(F.size("previous_isr") == 0, F.col("previous_elr")).otherwise(F.col("previous_isr"))
-    alone = F.col("alone") & (last_members == F.array("of")) & F.col("candidates_before").isNotNull()
+    alone = F.col("alone_ref").isNotNull() & (last_members == F.array("of")) & F.col("candidates_before").isNotNull()
     # in an epoch before the line, the replica may have appended what it had by then
     alone &= F.col("leader_epoch") > F.col("before")
-    ended = F.when(F.coalesce(alone, F.lit(False)), F.col("ended"))
+    alone &= F.col("commits_alone") | F.col("min_insync_replica_ref").isNotNull()
+    ended = F.when(holds(alone), F.col("ended"))
     reach = F.greatest("knew", ended)
     of_line = Window.partitionBy(*_KEY, "of", "by")
     lost = candidates.withColumns({"reach": reach, "some_open": F.max("open").over(of_line)}).where(
@@ -312,7 +320,8 @@ def _bounds(epochs: DataFrame, known: DataFrame) -> DataFrame:
     bound = _exposure(
         F.col("reach"), F.col("since"), kind, F.col("of"), F.col("by"), F.col("truncated_to"), F.col("truncated_ref"),
         F.when(kind == WHOLE_ISR, F.col("previous_isr_ref")), F.col("since_ref"),
-        F.when(kind == WHOLE_ISR, F.col("setting_ref")),
+        F.when(kind == WHOLE_ISR, F.col("alone_ref")),
+        F.when((kind == WHOLE_ISR) & ~F.col("commits_alone"), F.col("min_insync_replica_ref")),
     )  # fmt: skip
     return lost.groupBy(*_KEY, "leader_epoch").agg(F.max(bound).alias("before"))
 
@@ -327,6 +336,7 @@ def _exposure(
     truncated_ref: Column | None = None,
     isr_ref: Column | None = None,
     since_ref: Column | None = None,
+    alone_ref: Column | None = None,
     setting_ref: Column | None = None,
 ) -> Column:
     """Up to which offset a partition was committed, and how that is known. Of equal offsets the greatest kind counts."""
@@ -341,6 +351,7 @@ def _exposure(
         (no_ref() if truncated_ref is None else truncated_ref).alias("truncated_ref"),
         (no_ref() if isr_ref is None else isr_ref).alias("isr_ref"),
         (no_ref() if since_ref is None else since_ref).alias("since_ref"),
+        (no_ref() if alone_ref is None else alone_ref).alias("alone_ref"),
         (no_ref() if setting_ref is None else setting_ref).alias("setting_ref"),
     )
 

@@ -1,61 +1,83 @@
-"""Which processes of brokers led with min.insync.replicas 1.
+"""Whether min.insync.replicas of a topic was 1 while a broker led it.
 
 From 3.7 on a leader commits nothing while the ISR is smaller than min.insync.replicas (KIP-966, Partition.maybeIncrementLeaderHW).
-The topic's own setting counts, else the cluster's, else the broker's properties (LogConfig). A metadata log from its first record
-on shows all settings but the properties, which each broker prints as it starts (KafkaConfig).
+The topic's own setting counts, else the cluster's, else the broker's properties (LogConfig). The metadata log shows all settings but
+the properties, which each broker prints as it starts (KafkaConfig).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import CONFIG_RECORD, CONFIG_VALUE
 from epochaudit.events.views import holds, of_types, ref
-from epochaudit.replay.state.cluster_history import cluster_history
+from epochaudit.replay.state.cluster_history import cluster_history, recorded_between, settings_known_since
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.processes import process_at, process_starts
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _ONE: Final = "1"
+_HISTORY: Final = ("from_offset_0", "snapshots", "log_holes")
 
 
-def with_min_insync_replica(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Adds min_insync_replica_ref: the line by which the process led with min.insync.replicas 1. Grain unchanged.
+def with_printed_min_insync_replica(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds printed_one_ref: the line in which the process printed min.insync.replicas 1, if it printed nothing else. Grain unchanged.
 
-    Null where that is not known: no line of the process, a record of the cluster that sets another number for the topic or for all of
-    them at any time, or a metadata log that is not recorded from its first record on, without holes.
-    Needs: cluster, node, topic, and process, the number of the node's process starts up to then.
+    A changed setting is printed again. Needs: cluster, node, and process, the number of the node's process starts up to then.
     """
-    rows = rows.join(F.broadcast(_printed(events)), ["cluster", "node", "process"], "left")
-    rows = rows.join(F.broadcast(_settings(events)), "cluster", "left")
-    is_one = holds(~F.exists("settings", lambda one: one["topic"].isNull() | (one["topic"] == F.col("topic"))))
-    return rows.withColumn("min_insync_replica_ref", F.when(is_one, F.col("printed_ref"))).drop(
-        "printed_ref", "settings"
-    )
-
-
-def _printed(events: DataFrame) -> DataFrame:
-    """One row per process that printed 1 and nothing else: cluster, node, process, printed_ref. A changed setting is printed again."""
     lines = of_types(events, CONFIG_VALUE).where((F.col("name") == MIN_INSYNC_REPLICAS) & F.col("time_ms").isNotNull())
     lines = lines.join(F.broadcast(process_starts(events)), ["cluster", "node"])
     lines = lines.withColumn("process", process_at("time_ms"))
     by_process = lines.where(F.col("process") > 0).groupBy("cluster", "node", "process")
-    printed = by_process.agg(F.min(ref()).alias("printed_ref"), F.every(F.col("value") == _ONE).alias("is_one"))
-    return printed.where("is_one").drop("is_one")
+    printed = by_process.agg(F.min(ref()).alias("printed_one_ref"), F.every(F.col("value") == _ONE).alias("is_one"))
+    return rows.join(F.broadcast(printed.where("is_one").drop("is_one")), ["cluster", "node", "process"], "left")
 
 
-def _settings(events: DataFrame) -> DataFrame:
-    """One row per cluster whose metadata log is whole: settings, array of struct(topic) of the records that set another number than 1.
+def with_min_insync_replica(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds min_insync_replica_ref: printed_one_ref, if no other setting counted from an ISR to the election after it. Grain unchanged.
 
-    topic: null for a setting of all topics.
+    Null where that is not known: no such line, no record of the ISR or of the election, settings that are not all known as of the ISR,
+    or a record that sets another number for the topic or for all of them, at any time since they are known. A snapshot does not tell how
+    long the ISR that it states has been there: the setting may have been another one then.
+    Needs: cluster, topic, printed_one_ref, and isr_position and election_position, of the records, see `with_elections`. Clock: position.
     """
-    log = cluster_history(events).where(F.col("from_offset_0") & F.col("log_whole")).select("cluster")
-    sets_other = (F.col("name") == MIN_INSYNC_REPLICAS) & (F.col("value") != _ONE)
-    records = of_types(metadata_log(events), CONFIG_RECORD).where(sets_other)
-    others = records.groupBy("cluster").agg(F.collect_set(F.struct("topic")).alias("settings"))
-    joined = log.join(others, "cluster", "left")
-    none = F.array().cast("array<struct<topic:string>>")
-    return joined.select("cluster", F.coalesce("settings", none).alias("settings"))
+    history = cluster_history(events).select("cluster", *_HISTORY)
+    rows = rows.join(F.broadcast(history), "cluster", "left")
+    rows = rows.join(F.broadcast(_other_numbers(events)), "cluster", "left")
+    isr_position, election_position = F.col("isr_position"), F.col("election_position")
+    known_since = settings_known_since(isr_position)
+    is_another = F.exists(
+        "other_numbers", lambda one: _counts(one) & one["since"].between(known_since, election_position)
+    )
+    is_one = (
+        _is_log_record(isr_position)
+        & _is_log_record(election_position)
+        & known_since.isNotNull()
+        & recorded_between(isr_position, election_position)
+        & ~holds(is_another)
+    )
+    one_ref = F.when(holds(is_one), F.col("printed_one_ref"))
+    return rows.withColumn("min_insync_replica_ref", one_ref).drop("other_numbers", *_HISTORY)
+
+
+def _counts(setting: Column) -> Column:
+    return setting["topic"].isNull() | (setting["topic"] == F.col("topic"))
+
+
+def _is_log_record(position: Column) -> Column:
+    """The position of a record of the log itself, not of a snapshot."""
+    return position % 2 == 1
+
+
+def _other_numbers(events: DataFrame) -> DataFrame:
+    """One row per cluster with records that set another number than 1: other_numbers, array of struct(since, topic).
+
+    since: the record's position. topic: null for a setting of all topics.
+    """
+    sets_another = (F.col("name") == MIN_INSYNC_REPLICAS) & (F.col("value") != _ONE)
+    records = of_types(metadata_log(events), CONFIG_RECORD).where(sets_another)
+    setting = F.struct(F.col("position").alias("since"), "topic")
+    return records.groupBy("cluster").agg(F.collect_set(setting).alias("other_numbers"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
@@ -32,7 +32,7 @@ from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.releases import release
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
-from epochaudit.replay.state.min_insync_replicas import with_min_insync_replica
+from epochaudit.replay.state.min_insync_replicas import with_printed_min_insync_replica
 from epochaudit.replay.state.processes import process_at, process_starts
 from epochaudit.replay.state.releases import releases
 from epochaudit.spark.memo import as_leaf, checkpointed
@@ -75,9 +75,10 @@ def replica_ends(events: DataFrame) -> DataFrame:
       loaded, loaded_ref   the high watermark with which the log was loaded in this stretch, before it was truncated
       truncated_to, truncated_ref   the lowest offset to which it was truncated in this stretch
       recovered_ref    the line of the log's recovery after an unclean stop, by this process, in this stretch or before
-      commits_alone    the replica led in the stretch before, alone in the ISR by what it last learned of it there, and commits with an
-                       ISR of one, by its release or by min.insync.replicas: all that it appended was committed
-      min_insync_replica_ref   the line about that setting, where it decides
+      alone_ref        the replica led in the stretch before, alone in the ISR by what it last learned of it there: that line. If it
+                       commits with an ISR of one, all that it appended was committed
+      commits_alone    it does so by its release, whatever min.insync.replicas is
+      printed_one_ref  the line in which its process of that stretch printed min.insync.replicas 1, if it printed nothing else
     """
     in_time = Window.partitionBy(*_REPLICA).orderBy("time_ms", "line", "file_order", "byte_offset")
     rows = _replica_lines(events).withColumns(
@@ -87,7 +88,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         }
     )
     kind, offset = F.col("event_type"), F.col("offset")
-    learned = F.struct("time_ms", "line", "file_order", "byte_offset", "isr")
+    learned = F.struct("time_ms", "line", "file_order", "byte_offset", "isr", "own_ref")
     truncation = kind.isin(*TRUNCATIONS) & (offset >= 0) & ~F.col("reason").eqNullSafe("high_watermark")
     started = F.when(kind == _STARTS, F.col("start"))
     stretches = rows.groupBy(*_REPLICA, "stretch", "log").agg(
@@ -100,7 +101,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         ),
         F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
         F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
-        F.max(F.when(F.col("isr").isNotNull(), learned))["isr"].alias("isr"),
+        F.max(F.when(F.col("isr").isNotNull(), learned)).alias("learned"),
     )
     stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
     nodes = _nodes(events)
@@ -108,8 +109,17 @@ def replica_ends(events: DataFrame) -> DataFrame:
     own = Window.partitionBy(*_REPLICA, "log").orderBy("stretch")
     of_process = Window.partitionBy(*_REPLICA, "log", "process").orderBy("stretch")
     all_before = Window.partitionBy(*_REPLICA).orderBy("stretch")
-    stretches = with_min_insync_replica(stretches, events)
-    before = F.lag(F.struct("start", "last_process", *_commits_alone())).over(own)
+    stretches = with_printed_min_insync_replica(stretches, events)
+    leads_alone = F.col("start.is_leader") & (F.col("learned.isr") == F.array("node"))
+    before = F.lag(
+        F.struct(
+            "start",
+            "last_process",
+            F.when(leads_alone, F.col("learned.own_ref")).alias("alone_ref"),
+            holds(F.col("release") < UNDER_MIN_ISR).alias("commits_alone"),
+            "printed_one_ref",
+        )
+    ).over(own)
     # a load after the truncation is of a later process, whose lines are missing
     in_order = F.coalesce(F.col("load.own_ref.time_ms") <= F.col("truncation.own_ref.time_ms"), F.lit(True))
     adjoins = F.coalesce(F.col("start.own_ref.time_ms") <= F.col("before.start.gap_ms"), F.lit(True))
@@ -134,20 +144,10 @@ def replica_ends(events: DataFrame) -> DataFrame:
         F.when(in_order & F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
         F.col("truncation.at").alias("truncated_to"), F.col("truncation.own_ref").alias("truncated_ref"),
         F.when(F.col("recovered.process") == F.col("process"), F.col("recovered.own_ref")).alias("recovered_ref"),
-        F.coalesce("before.commits_alone", F.lit(False)).alias("commits_alone"),
-        F.col("before.min_insync_replica_ref").alias("min_insync_replica_ref"),
+        F.col("before.alone_ref").alias("alone_ref"),
+        holds(F.col("before.commits_alone")).alias("commits_alone"),
+        F.col("before.printed_one_ref").alias("printed_one_ref"),
     )  # fmt: skip
-
-
-def _commits_alone() -> list[Column]:
-    """commits_alone and min_insync_replica_ref, of the stretch itself. Needs: release, min_insync_replica_ref."""
-    leads_alone = F.col("start.is_leader") & (F.col("isr") == F.array("node"))
-    by_release = holds(F.col("release") < UNDER_MIN_ISR)
-    by_setting = F.col("min_insync_replica_ref").isNotNull()
-    return [
-        holds(leads_alone & (by_release | by_setting)).alias("commits_alone"),
-        F.when(~by_release, F.col("min_insync_replica_ref")).alias("min_insync_replica_ref"),
-    ]
 
 
 def _replica_lines(events: DataFrame) -> DataFrame:

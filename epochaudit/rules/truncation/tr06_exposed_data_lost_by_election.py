@@ -15,6 +15,8 @@ _BOUND = (
     "broker {leader_knew} began to lead in epoch {exposed_leader_epoch} with high watermark {exposed_high_watermark}",
     "broker {replica_knew} had high watermark {exposed_high_watermark}, from epochs before",
     "broker {whole_isr} was the whole ISR: what it had, up to {exposed_high_watermark}, was committed",
+    "min.insync.replicas of {topic} was {min_insync_replicas}: broker {whole_isr} printed it, and no setting in the metadata log"
+    " overruled it",
     "broker {checkpointed_by} had checkpointed high watermark {exposed_high_watermark}, in leader epoch {exposed_leader_epoch} or before",
 )
 _AT_MOST = "broker {bounded_by} had been a member of the ISR, and its log ended at {bound}: no more had been committed"
@@ -49,12 +51,12 @@ class ExposedDataLostByElection(Rule):
     The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
     or with which its log was loaded ("initial high watermark"). A follower's high watermark counts if its lines
     show that it learned it before, or truncated its log to the start of the epoch or below. The log end of a leader that had
-    learned that it was the whole ISR. From 3.7 on, an ISR below min.insync.replicas commits nothing: there the leader's server.log
-    must print 1 (KafkaConfig), and the metadata log, from its first record on, must not set another number. A follower
-    that is the last member of the ISR may have records that were not committed. replication-offset-checkpoint of a
-    replica that did not come back, with leader-epoch-checkpoint of the same log directory. A checkpoint counts only if
-    neither the leader epochs beside it nor the replica's own lines are of the epoch that starts below it, and if no other
-    epoch since can have lost it.
+    learned that it was the whole ISR. From 3.7 on, an ISR below min.insync.replicas commits nothing: there the leader's
+    server.log must print 1 (KafkaConfig), and the metadata log, from its first record or from a snapshot before that ISR up
+    to the election, must be whole and set no other number. A follower that is the last member of the ISR may have records
+    that were not committed. replication-offset-checkpoint of a replica that did not come back, with leader-epoch-checkpoint
+    of the same log directory. A checkpoint counts only if neither the leader epochs beside it nor the replica's own lines are
+    of the epoch that starts below it, and if no other epoch since can have lost it.
 
     These are lower bounds: more may have been committed. The least log end of several ISR members is no lower bound,
     because a leader advances the high watermark only when their next fetches state what they have. The log end of an ISR
@@ -94,6 +96,7 @@ class ExposedDataLostByElection(Rule):
         "the answer or line that states how far it was committed": "exposed_ref",
         "the last leader epoch in which the broker of the checkpoint is known to have been": "checkpointed_epoch_ref",
         "the statement that one broker was the whole ISR": "whole_isr_ref",
+        "the line by which that broker learned that it was": "alone_ref",
         "the broker's min.insync.replicas": "min_insync_replica_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
