@@ -530,8 +530,9 @@ def _of_partition() -> WindowSpec:
 def with_elections(epochs: DataFrame) -> DataFrame:
     """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch.
 
-    And first_partition_epoch, that of the first recorded state of the leader epoch, election_position and isr_position, of the records that
-    state it and the last state before (null if none does), and the columns of `_with_begun`.
+    And first_partition_epoch, that of the first recorded state of the leader epoch; election_position, of the record that states it;
+    isr_position, of the record of the last state before, or of the one before that if its ISR is empty; null without such a record;
+    and the columns of `_with_begun`.
 
     election is one of
       clean     the leader was a member of the ISR one partition epoch before the epoch's first state, or of the ELR (KIP-966) if the
@@ -549,11 +550,15 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     election is unknown nevertheless. An ELR that the batch of the election has emptied counts as that of the state before.
     Needs: the columns of `by_epoch`; zookeeper and kraft_controllers of `cluster_history`.
     """
-    previous = F.lag(F.struct("last_state.*", "last_whole")).over(_of_partition())
+    epochs = epochs.withColumn("whole_earlier", F.lag("last_whole").over(_of_partition()))
+    previous = F.lag(F.struct("last_state.*", "last_whole", "whole_earlier")).over(_of_partition())
     before, first = F.col("previous"), F.col("first_state")
     in_zookeeper = F.col("zookeeper") & (F.size("kraft_controllers") == 0)
     elected_whole = F.col("first_whole.partition_epoch") == first["partition_epoch"]
     whole_before = before["last_whole"]["partition_epoch"] == before["partition_epoch"]
+    # the record that empties the ISR begins a leader epoch without a leader
+    adjoins = before["whole_earlier"]["partition_epoch"] == before["partition_epoch"] - 1
+    isr_made = F.when(F.size(before["isr"]) > 0, before["last_whole"]).when(adjoins, before["whole_earlier"])
     elr_in_batch = F.when(
         F.col("from_batch.partition_epoch") == first["partition_epoch"], F.col("from_batch.elr_in_batch")
     )
@@ -574,15 +579,15 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
                 "election_position": F.when(elected_whole, F.col("first_whole.position")),
-                "isr_position": F.when(whole_before, -before["last_whole"]["position"]),
+                "isr_position": F.when(whole_before, -isr_made["position"]),
                 "previous_isr": before["isr"],
                 "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],
                 "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before["isr"], elr)),
             }
         )
-        .drop("first_state", "last_state", "first_whole", "last_whole", "completed_at", "from_batch", "previous", "unclean_ref",
-              "recovering_ref", "zookeeper", "kraft_controllers")
+        .drop("first_state", "last_state", "first_whole", "last_whole", "whole_earlier", "completed_at", "from_batch", "previous",
+              "unclean_ref", "recovering_ref", "zookeeper", "kraft_controllers")
     )  # fmt: skip
     known = F.col("election").isin("clean", "unclean")
     without_leader = F.when(~known & F.col("candidates_before").isNotNull(), F.col("previous_isr").cast("string"))
