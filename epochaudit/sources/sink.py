@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 EVENT_ROW: Final = "event"
 QUARANTINE_ROW: Final = "quarantine"
 SPLIT_ROW: Final = "split"
-ROW_KINDS: Final = {kind: pa.scalar(kind) for kind in (EVENT_ROW, QUARANTINE_ROW, SPLIT_ROW)}
 QUARANTINE_COLUMNS: Final = ("byte_offset", "line_in_split", "quarantined")
 SPLIT_COLUMNS: Final = ("byte_offset", "statistics")
 UNFIT_VALUE: Final = (pa.ArrowException, OverflowError, UnicodeError, TypeError)
@@ -63,8 +62,7 @@ def _scan_columns() -> StructType:
 
 SCAN_COLUMNS: Final = _scan_columns()
 SCAN: Final = to_arrow_schema(SCAN_COLUMNS)
-ROW_KIND: Final = 0
-CACHED_ROWS: Final = 1 << 12  # rows of cached constant columns
+CACHED_ROWS: Final = 1 << 12  # rows of cached columns of nulls
 FIRST_ROW: Final = pa.scalar(0, pa.int32())
 _TYPES: Final = {column.name: column.type for column in SCAN}
 
@@ -118,6 +116,49 @@ def _transposed(names: tuple[str, ...], rows: list[Row]) -> Columns:
     return dict(zip(names, zip(*rows, strict=True), strict=bool(rows)))
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowRows:
+    """Rows of one byte range with only the columns that have values: `columns`, and `constants`, of which each has one value."""
+
+    count: int
+    columns: Columns
+    constants: Mapping[str, object]
+
+    @property
+    def kind(self) -> tuple[object, object]:
+        """What kind of rows they are: row_kind and, of events, the first row's type."""
+        types = self.columns.get("event_type")
+        first = None if types is None else types[0]
+        return self.constants["row_kind"], first.as_py() if isinstance(first, pa.Scalar) else first
+
+
+def widened(rows: Sequence[NarrowRows], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as one batch of a schema. One batch for the rows of many small files: an array per column takes as long as rows."""
+    given = {name for one in rows for name in one.columns}
+    constant = {name for one in rows for name, value in one.constants.items() if value is not None}
+    count = sum(one.count for one in rows)
+    arrays = []
+    for column in schema:
+        name, kind = column.name, column.type
+        if name in given:
+            parts = [_part(one, name, kind) for one in rows]
+            arrays.append(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+        elif name in constant:
+            values = (value for one in rows for value in repeat(one.constants.get(name), one.count))
+            arrays.append(pa.array(values, kind) if len(rows) > 1 else _part(rows[0], name, kind))
+        else:
+            arrays.append(_nulls(kind, count))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _part(rows: NarrowRows, name: str, kind: pa.DataType) -> pa.Array:
+    """A column of the rows."""
+    if name in rows.columns:
+        return _array(rows.columns[name], kind)
+    value = rows.constants.get(name)
+    return _nulls(kind, rows.count) if value is None else pa.repeat(pa.scalar(value, kind), rows.count)
+
+
 class PendingRows(Protocol):
     """Event rows that wait for `drain`. halves, place: see LineRows."""
 
@@ -137,6 +178,11 @@ class HeldRows(PendingRows, Protocol):
     """Rows of which some become pending only when the range ends."""
 
     def finish(self) -> None: ...
+
+
+@cache  # a check against a protocol is slow, and each range makes it
+def _are_held(kind: type[PendingRows]) -> bool:
+    return issubclass(kind, HeldRows)
 
 
 class LineRows:
@@ -253,7 +299,6 @@ class RequestCounts:
     error_codes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
-@runtime_checkable
 class BlockDecoder(LineDecoder, Protocol):
     """A LineDecoder that also takes many lines at once, for formats too large for a call per line.
 
@@ -323,13 +368,10 @@ class RowSink:
         self.wanted = wanted
         self.compiled = compiled
         self.edges = edges
-        self._schema = wanted.schema()
-        self._types = tuple((column.name, column.type) for column in self._schema)
         # one for all logs of a file; compiled code reads the lines of request logs
         self.clock = LogClock(file.time_zone, whole_lines=file.source != "request_log")
         self._source = file.source
         self._pending: dict[tuple[str | None, object], PendingRows] = {}
-        self._constants: dict[tuple[str, object], pa.Array] = {}
         self._quarantined: list[Row] = []
         self._statistics: list[Row] = []
         self._identity: dict[str, object] = {
@@ -388,41 +430,47 @@ class RowSink:
     def finish(self) -> None:
         """The range ends: rows that decoders still hold become pending."""
         for pending_rows in self._pending.values():
-            if isinstance(pending_rows, HeldRows):
-                pending_rows.finish()
+            if _are_held(type(pending_rows)):
+                cast(HeldRows, pending_rows).finish()
 
     def drain(self) -> list[pa.RecordBatch]:
         """All rows since the last call, as batches of the requested columns of SCAN; empties the lists."""
-        batches = []
+        schema = self.wanted.schema()
+        return [widened([rows], schema) for rows in self.drain_narrow()]
+
+    def drain_narrow(self) -> list[NarrowRows]:
+        """As `drain`, without the columns that have no value."""
+        drained = []
         for (source, _), pending_rows in self._pending.items():
             if pending_rows:
-                self._identity["source"] = source
-                batches += self._event_batches(pending_rows)
+                drained += self._events(pending_rows, source)
                 pending_rows.clear()
-        self._identity["source"] = self._file.source
         for kind, columns, rows in (
             (QUARANTINE_ROW, QUARANTINE_COLUMNS, self._quarantined),
             (SPLIT_ROW, SPLIT_COLUMNS, self._statistics),
         ):
             if rows:
-                batches.append(self._batch(kind, _transposed(columns, rows), len(rows)))
+                drained.append(self._narrow(kind, self._file.source, _transposed(columns, rows), len(rows)))
                 rows.clear()
-        return batches
+        return drained
 
-    def _event_batches(self, pending_rows: PendingRows) -> list[pa.RecordBatch]:
-        """The rows as batches. Lines with a value that its column can't hold are quarantined instead."""
+    def _events(self, pending_rows: PendingRows, source: str | None) -> list[NarrowRows]:
+        """The rows as Arrow arrays. Lines with a value that its column can't hold are quarantined instead."""
+        requested = _TYPES.keys() if self.wanted.columns is None else self.wanted.columns
         try:
-            batch = self._batch(EVENT_ROW, pending_rows.columns(), len(pending_rows))
+            given = pending_rows.columns().items()
+            columns = {name: _array(values, _TYPES[name]) for name, values in given if name in requested}
         except UNFIT_VALUE as error:
             if halves := pending_rows.halves():
-                return [batch for half in halves for batch in self._event_batches(half)]
+                return [rows for half in halves for rows in self._events(half, source)]
             self._quarantined.append((*pending_rows.place(), (self._file.kind, f"unfit value: {error}", None)))
             self.spoiled_lines += 1
             return []
-        self.event_rows += _rows_of_runs(batch)
-        if "time_ms" in batch.schema.names:
-            self._note_times(batch.column("time_ms"))
-        return [batch]
+        rows = self._narrow(EVENT_ROW, source, columns, len(pending_rows))
+        self.event_rows += _rows_of_runs(rows)
+        if "time_ms" in columns:
+            self._note_times(columns["time_ms"])
+        return [rows]
 
     def _note_times(self, times: pa.Array) -> None:
         extremes = pc.min_max(times)
@@ -434,36 +482,25 @@ class RowSink:
                 largest if last is None else max(last, largest),
             )
 
-    def _constant(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
-        """A column with one value in all rows, usually null: a slice of a cached array."""
-        value = self._identity.get(name)
-        if value is None:
-            return _nulls(kind, -(-count // CACHED_ROWS) * CACHED_ROWS).slice(0, count)
-        cached = self._constants.get((name, value))
-        if cached is None or len(cached) < count:
-            cached = self._constants[name, value] = pa.repeat(pa.scalar(value, kind), count)
-        return cached.slice(0, count)
-
-    def _batch(self, row_kind: str, given: Columns, count: int) -> pa.RecordBatch:
-        arrays = [
-            _array(given[name], kind) if name in given else self._constant(name, kind, count)
-            for name, kind in self._types
-        ]
-        arrays[ROW_KIND] = pa.repeat(ROW_KINDS[row_kind], count)
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+    def _narrow(self, row_kind: str, source: str | None, columns: Columns, count: int) -> NarrowRows:
+        return NarrowRows(count, columns, {**self._identity, "row_kind": row_kind, "source": source})
 
 
-def _rows_of_runs(batch: pa.RecordBatch) -> int:
+def _rows_of_runs(rows: NarrowRows) -> int:
     """The number of rows, with those that the last rows of runs stand for."""
-    if "run_rows" not in batch.schema.names:
-        return int(batch.num_rows)
-    run_rows = batch.column("run_rows")
-    return int(batch.num_rows + (pc.sum(run_rows).as_py() or 0) - (len(run_rows) - run_rows.null_count))
+    if "run_rows" not in rows.columns:
+        return rows.count
+    run_rows = rows.columns["run_rows"]
+    return int(rows.count + (pc.sum(run_rows).as_py() or 0) - (len(run_rows) - run_rows.null_count))
+
+
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    """A slice of a cached column, as thousands of batches share it."""
+    return _cached_nulls(kind, -(-count // CACHED_ROWS) * CACHED_ROWS).slice(0, count)
 
 
 @cache
-def _nulls(kind: pa.DataType, count: int) -> pa.Array:
-    """Cached, as thousands of files share the null columns."""
+def _cached_nulls(kind: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, kind)
 
 

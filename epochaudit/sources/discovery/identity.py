@@ -53,8 +53,9 @@ def _is_attributed(known: Format) -> bool:
 
 def _by_neighbours(files: Mapping[str, tuple[str, NodeHints]], own: Mapping[str, int]) -> dict[str, int]:
     folders: dict[PurePosixPath, _Folder] = defaultdict(_Folder)
+    parents = {path: PurePosixPath(path).parent for path in files}
     for path, (kind, _) in files.items():
-        parent = PurePosixPath(path).parent
+        parent = parents[path]
         if path in own:
             folders[parent].ids.add(own[path])
         for folder in (parent, *parent.parents):
@@ -63,8 +64,9 @@ def _by_neighbours(files: Mapping[str, tuple[str, NodeHints]], own: Mapping[str,
             if BY_KIND[kind].is_node_log:
                 folders[folder].log_folders.add(parent)
     assigned = dict(own)
+    near = {folder: _neighbour(folder, folders) for folder in {*parents.values()}}
     for path in files:
-        node = _neighbour(PurePosixPath(path).parent, folders)
+        node = near[parents[path]]
         if path not in assigned and node is not None:
             assigned[path] = node
     return assigned

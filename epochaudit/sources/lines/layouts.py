@@ -99,6 +99,8 @@ def layout_of(head: bytes, pattern: str | None = None) -> Layout:
 
     STOCK also if nothing matches: the file may be no log.
     """
+    if not head:
+        return STOCK
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[:_SAMPLED_LINES]]
     if len(lines) > 1:
         lines.pop()  # it may be incomplete

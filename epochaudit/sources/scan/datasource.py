@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,9 +50,11 @@ from epochaudit.sources.sink import (
     BlockTally,
     Edges,
     LineDecoder,
+    NarrowRows,
     RequestCounts,
     RowSink,
     Wanted,
+    widened,
 )
 from epochaudit.spark.run_metrics import Advance, of_run
 from epochaudit.spark.session import in_one_partition, is_remote, is_tuned_for_small_plans, on_this_machine
@@ -315,10 +318,26 @@ def batches(
     pays = edges is not None or compiled.pays(max(share, _scanned_cost(ranges)))
     gc.disable()  # decoded objects form no cycles; collection would take a third of the time
     try:
-        for part in ranges:
-            yield from decoded(part, wanted, pays, edges)
+        yield from _batches_of(
+            (rows for part in ranges for rows in _decoded(part, wanted, pays, edges)), wanted.schema()
+        )
     finally:
         gc.enable()
+
+
+def _batches_of(narrow: Iterable[NarrowRows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of about ROWS_AT_ONCE rows of one kind: a data directory has a few files of a few rows for each partition."""
+    waiting: dict[tuple[object, object], list[NarrowRows]] = defaultdict(list)
+    counts: dict[tuple[object, object], int] = defaultdict(int)
+    for rows in narrow:
+        kind = rows.kind
+        waiting[kind].append(rows)
+        counts[kind] += rows.count
+        if counts[kind] >= ROWS_AT_ONCE:
+            yield widened(waiting.pop(kind), schema)
+            del counts[kind]
+    for remaining in waiting.values():
+        yield widened(remaining, schema)
 
 
 def _scanned_cost(ranges: Iterable[ByteRange]) -> float:
@@ -332,6 +351,13 @@ def decoded(
 
     by_compiled_code: compiled code scans request logs where possible; the rows are the same. edges: see RowSink.
     """
+    schema = wanted.schema()
+    for rows in _decoded(part, wanted, by_compiled_code, edges):
+        yield widened([rows], schema)
+
+
+def _decoded(part: ByteRange, wanted: Wanted, by_compiled_code: bool, edges: Edges | None) -> Iterator[NarrowRows]:
+    """As `decoded`, without the columns that have no value."""
     sink = RowSink(part.file, part.split, wanted, by_compiled_code, edges)
     known = BY_KIND[part.file.kind]
     counts = RequestCounts()
@@ -346,14 +372,14 @@ def decoded(
         size += consumed
         tally = [*map(sum, zip(tally, outcome, strict=True))]
         if sink.pending >= ROWS_AT_ONCE:
-            yield from sink.drain()
+            yield from sink.drain_narrow()
     sink.finish()
-    yield from sink.drain()
+    yield from sink.drain_narrow()
     events, ignored, quarantined = tally
     spoiled = sink.spoiled_lines
     lines = (sum(tally), events - spoiled, ignored, quarantined + spoiled)
     sink.statistics(part.start, (size, *lines, sink.event_rows, *sink.times), counts)
-    yield from sink.drain()
+    yield from sink.drain_narrow()
 
 
 def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tuple[int, BlockTally]]:
@@ -376,8 +402,8 @@ def _steps(decoder: LineDecoder, sink: RowSink, part: ByteRange) -> Iterator[tup
 
 def decode(decoder: LineDecoder, sink: RowSink, lines: Lines, line_in_split: int) -> BlockTally:
     """Decode lines. line_in_split: number of the first one. Returns the numbers of lines by outcome."""
-    if isinstance(decoder, BlockDecoder):
-        return decoder.block(lines.data, lines.byte_offset, line_in_split)
+    if hasattr(decoder, "block"):
+        return cast(BlockDecoder, decoder).block(lines.data, lines.byte_offset, line_in_split)
     tally = [0, 0, 0]
     byte_offset = lines.byte_offset
     texts = lines.data.split(b"\n")
