@@ -230,6 +230,20 @@ def test_a_decoder_that_fails_on_a_line_does_not_end_the_audit(tmp_path: Path) -
     assert reasons[3].startswith("unfit value")
 
 
+@pytest.mark.parametrize("folder", ["zk-stale-control-fenced-3.9", "kraft-k1-healthy"])
+def test_small_files_share_batches_and_keep_their_rows(folder: str, capture: Callable[[str], Path]) -> None:
+    parts = cut(discover(str(capture(folder))).files)
+    shared = list(batches(parts))
+    alone = [batch for part in parts for batch in decoded(part)]
+    place = [("row_kind", "ascending"), ("file", "ascending"), ("event_type", "ascending")]
+    place += [(name, "ascending") for name in ("byte_offset", "partition_row", "line_in_split", "split")]
+    together, each = (pa.Table.from_batches(found).combine_chunks().sort_by(place) for found in (shared, alone))
+    assert together.to_pylist() == each.to_pylist()
+    assert len(shared) < len(parts)
+    for batch in shared:
+        assert len(batch.column("row_kind").unique()) == 1
+
+
 # --- through Spark
 
 
