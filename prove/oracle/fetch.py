@@ -69,7 +69,7 @@ def ff04(history: History) -> Judged:
             start = None
         held = memory.held.get(event.name, start.leader_epoch if start else None)
         if event.id in deleted:
-            yield (FENCED if event.error_code else UNVERIFIABLE), of_query(event)
+            yield (PASS if event.error_code else UNVERIFIABLE), of_query(event)
         elif event.error_code == 6:
             yield (PASS if start and start.leads else FENCED), of_query(event)
         elif (start and start.leads) or _reads_from_followers(history, event):
