@@ -96,7 +96,7 @@ class ExposedDataLostByElection(Rule):
         "the answer or line that states how far it was committed": "exposed_ref",
         "the last leader epoch in which the broker of the checkpoint is known to have been": "checkpointed_epoch_ref",
         "the statement that one broker was the whole ISR": "whole_isr_ref",
-        "the line by which that broker learned that it was": "alone_ref",
+        "the line by which a leader learned that it was the whole ISR": "alone_ref",
         "the broker's min.insync.replicas": "min_insync_replica_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
