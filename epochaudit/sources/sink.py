@@ -128,8 +128,7 @@ class NarrowRows:
     def kind(self) -> tuple[object, object]:
         """What kind of rows they are: row_kind and, of events, the first row's type."""
         types = self.columns.get("event_type")
-        first = None if types is None else types[0]
-        return self.constants["row_kind"], first.as_py() if isinstance(first, pa.Scalar) else first
+        return self.constants["row_kind"], None if types is None else types[0].as_py()
 
 
 def widened(rows: Sequence[NarrowRows], schema: pa.Schema) -> pa.RecordBatch:

@@ -49,7 +49,7 @@ from epochaudit.kafka.field_values import EPOCH_DURING_DELETE, FULL, LEADER_DURI
 from epochaudit.kafka.releases import MAJOR, MINOR, release
 from epochaudit.replay.control_plane.refusal_lines import refusal_lines
 from epochaudit.replay.state.held_epochs import STARTS
-from epochaudit.replay.state.incarnations import deletes_topic, refused
+from epochaudit.replay.state.incarnations import deletes_replica, deletes_topic, refused
 from epochaudit.replay.state.inferred_topic_ids import is_inferred, topic_in_words
 from epochaudit.replay.state.log_gaps import gaps_so_far
 from epochaudit.replay.state.releases import STATED, version_number
@@ -448,10 +448,6 @@ def _lai_accepted() -> Column:
     return _answered(LEADER_AND_ISR) & (F.col("error_code") == Errors.NONE)
 
 
-def _delete_accepted() -> Column:
-    return _answered(STOP_REPLICA) & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
-
-
 def _announces_deletion() -> Column:
     return _answered(UPDATE_METADATA) & (F.col("leader") == LEADER_DURING_DELETE)
 
@@ -476,11 +472,11 @@ def _with_topic(rows: DataFrame) -> DataFrame:
     before = _before(by_partition)
     log_opened = F.struct(_lai_accepted().alias("opens"), "process")
     names = F.struct(_names_topic().alias("named"), "topic_id")
-    changes_name = _names_topic() | _delete_accepted() | (F.col("event_type") == LOG_DELETION_SCHEDULED)
+    changes_name = _names_topic() | deletes_replica() | (F.col("event_type") == LOG_DELETION_SCHEDULED)
     announced = F.collect_list(F.when(_announces_deletion(), F.struct("topic_id"))).over(before)
     rows = rows.withColumns(
         {
-            "log_before": _latest(_lai_accepted() | _delete_accepted(), log_opened, before),
+            "log_before": _latest(_lai_accepted() | deletes_replica(), log_opened, before),
             "seq": F.row_number().over(by_partition),
             "names": _latest(changes_name, names, _until(by_partition)),
             "of_deleted_topic": _names_deleted(announced),
@@ -514,7 +510,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "accepted": _latest(_lai_accepted(), row, before),
             "failed": _latest(failed, row, before),
             "named": _latest(_lai_accepted() & stated, row, before),
-            "deleted": _latest(_delete_accepted(), row, before),
+            "deleted": _latest(deletes_replica(), row, before),
             "created": _latest(event_type == PARTITION_CREATED, row, before),
             "metadata": _latest(_answered(UPDATE_METADATA), row, before),
             "announced": _latest(_announces_deletion(), row, before),

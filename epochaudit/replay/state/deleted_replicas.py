@@ -22,6 +22,7 @@ from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.held_epochs import STARTS
+from epochaudit.replay.state.incarnations import deletes_replica
 
 
 def deleted_replicas(events: DataFrame) -> DataFrame:
@@ -34,7 +35,7 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
     """
     event_type = F.col("event_type")
     accepted = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
-    deletes = (event_type == STOP_REPLICA) & accepted & F.col("delete_partition")
+    deletes = deletes_replica()
     deletes_log = event_type == LOG_DELETION_SCHEDULED
     starts = event_type.isin(*STARTS, PARTITION_CREATED)
     creates = starts | ((event_type == LEADER_AND_ISR) & accepted)

@@ -37,7 +37,13 @@ from epochaudit.events.event_types import (
 from epochaudit.events.times import FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS
 from epochaudit.events.views import of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, topic_keys, with_identity
+from epochaudit.replay.state.incarnations import (
+    deletes_replica,
+    topic_incarnations,
+    topic_key,
+    topic_keys,
+    with_identity,
+)
 from epochaudit.replay.state.log_gaps import OF_LINES, gaps_so_far
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
@@ -278,9 +284,8 @@ def _deletions(events: DataFrame) -> DataFrame:
     is not alive (ReplicaManager.becomeLeaderOrFollower).
     """
     event_type = F.col("event_type")
-    accepted = F.col("request_error_code") == Errors.NONE
-    creates = (event_type == LEADER_AND_ISR) & accepted
-    deletes = (event_type == STOP_REPLICA) & accepted & (F.col("error_code") == Errors.NONE) & F.col("delete_partition")
+    creates = (event_type == LEADER_AND_ISR) & (F.col("request_error_code") == Errors.NONE)
+    deletes = deletes_replica()
     line, moves = event_type == LOG_DELETION_SCHEDULED, event_type == FUTURE_LOG_CREATED
     request = F.struct("arrival_ms", "time_ms")
     gathered = (
@@ -441,9 +446,12 @@ def _change_times() -> Column:
     return F.array_sort(F.array_distinct(F.array_compact(times)))
 
 
-def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int) -> Column:
-    """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have been processed in this epoch."""
-    ended = e["until_ms"] < arrival_ms - early_ms
+def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int, until: str = "until_ms") -> Column:
+    """A request that arrived and was answered at these times, or arrived `early_ms` earlier, may have been processed in this epoch.
+
+    until: the field that has the epoch's end.
+    """
+    ended = e[until] < arrival_ms - early_ms
     return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
 
 
@@ -569,13 +577,10 @@ def _held_columns(stable: Column) -> dict[str, Column]:
 
 def _last_line() -> Column:
     """The line of the highest epoch in which the request may have been processed if the node had deleted no replica."""
-
-    def may_meet(e: Column) -> Column:
-        ended = e["line_until_ms"] < F.col("arrival_ms") - GRAIN_MS
-        return (e["from_ms"] <= F.col("time_ms") + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
-
-    lines = F.transform(F.filter("held", may_meet), lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"]))
-    return F.array_max(lines)["ref"]
+    met = F.filter(
+        "held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), GRAIN_MS, until="line_until_ms")
+    )
+    return F.array_max(F.transform(met, lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"])))["ref"]
 
 
 def _only_topic_id() -> Column:

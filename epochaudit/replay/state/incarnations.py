@@ -27,6 +27,7 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA,
 )
 from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE, METADATA_TOPIC_ID, METADATA_TOPICS
 from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.spark.memo import checkpointed
@@ -152,6 +153,12 @@ def deletes_topic() -> Column:
     """The event states that a topic is deleted. A deleted replica does not: it may have been moved, or be a stray."""
     announced = (F.col("event_type") == UPDATE_METADATA) & F.col("leader").eqNullSafe(LEADER_DURING_DELETE)
     return announced | F.col("event_type").isin(DELETE_TOPICS, TOPIC_DELETION_COMPLETED)
+
+
+def deletes_replica() -> Column:
+    """The event is a StopReplica by which the broker deleted its replica: it was answered 0."""
+    accepted = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
+    return (F.col("event_type") == STOP_REPLICA) & accepted & F.col("delete_partition")
 
 
 def refused() -> Column:

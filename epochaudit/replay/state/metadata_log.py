@@ -73,6 +73,11 @@ def record_position(offset: Column) -> Column:
     return offset * 2 + 1
 
 
+def is_record_position(position: Column) -> Column:
+    """The `position` is that of a record of the log itself, not of a snapshot."""
+    return position % 2 == 1
+
+
 @checkpointed
 def metadata_log(events: DataFrame) -> DataFrame:
     """One row per record of the log, and per record of a snapshot. Clock: `position`.
@@ -115,7 +120,11 @@ def missing_offsets(events: DataFrame) -> DataFrame:
     replaces it.
     """
     hole, snapshot = F.col("hole"), F.col("snapshot")
-    holes = _holes(_records(events)).select("cluster", F.explode("holes").alias("hole")).where(hole["until"] % 2 == 1)
+    holes = (
+        _holes(_records(events))
+        .select("cluster", F.explode("holes").alias("hole"))
+        .where(is_record_position(hole["until"]))
+    )
     holes = holes.select(
         "cluster",
         F.lit(None).cast("string").alias("file"),

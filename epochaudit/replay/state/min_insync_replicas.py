@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import CONFIG_RECORD, CONFIG_VALUE
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.replay.state.cluster_history import cluster_history, recorded_between, settings_known_since
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import is_record_position, metadata_log
 from epochaudit.replay.state.processes import process_at, process_starts
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -53,8 +53,8 @@ def with_min_insync_replica(rows: DataFrame, events: DataFrame) -> DataFrame:
         "other_numbers", lambda one: _counts(one) & one["since"].between(known_since, election_position)
     )
     is_one = (
-        _is_log_record(isr_position)
-        & _is_log_record(election_position)
+        is_record_position(isr_position)
+        & is_record_position(election_position)
         & known_since.isNotNull()
         & recorded_between(isr_position, election_position)
         & ~holds(is_another)
@@ -65,11 +65,6 @@ def with_min_insync_replica(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 def _counts(setting: Column) -> Column:
     return setting["topic"].isNull() | (setting["topic"] == F.col("topic"))
-
-
-def _is_log_record(position: Column) -> Column:
-    """The position of a record of the log itself, not of a snapshot."""
-    return position % 2 == 1
 
 
 def _other_numbers(events: DataFrame) -> DataFrame:

@@ -293,7 +293,7 @@ def _reassignment() -> dict[str, Column]:
 
 def _with_applied_clears(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds applied, the ClearElrRecords of a record's topic, up to the topic's removal. One without a name applies to all topics."""
-    clear = F.struct(*_PLACE_OF_CLEAR, "topic", ref().alias("ref"))
+    clear = F.struct(*_PLACE_OF_CLEAR, ref().alias("ref"))
     log = of_types(metadata_log(events), CLEAR_ELR_RECORD, TOPIC_RECORD, REMOVE_TOPIC_RECORD).select(
         "cluster",
         "topic_id",
