@@ -21,7 +21,6 @@ from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
 from lab.programs import Programs
 from lab.releases import KRAFT, ZOOKEEPER, Release
 
-NODE_HEAP: Final = "-Xmx256m"
 CLIENT_HEAP: Final = "-Xmx96m"
 STARTED: Final = re.compile(
     r"Kafka Server started \(kafka\.server\.KafkaRaftServer\)|started \(kafka\.server\.KafkaServer\)"
@@ -47,7 +46,7 @@ class Layout:
     """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers.
 
     linked: brokers reach the controllers, or ZooKeeper, through links that can be cut. migrates: with ZooKeeper there are controllers, too,
-    which the scenario starts.
+    which the scenario starts. heap_mb: memory of each node's JVM.
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -55,6 +54,7 @@ class Layout:
     combined: bool = False
     linked: bool = False
     migrates: bool = False
+    heap_mb: int = 256
 
 
 class Node:
@@ -82,7 +82,7 @@ class Node:
         self._cluster.note(f"{self.name} starts, Kafka {self.programs.release.version}")
         command: list[str | Path] = [
             *JAVA,
-            NODE_HEAP,
+            f"-Xmx{self._cluster.layout.heap_mb}m",
             *node_options(self.programs.release, self.folder),
             "-cp",
             self.programs.nodes,
@@ -129,10 +129,10 @@ class Node:
         except subprocess.TimeoutExpired:
             raise RunError(f"{self.name} did not stop within {seconds:.0f} s") from None
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = 45) -> None:
         """A controlled shutdown."""
         self.terminate()
-        self.wait_until_stopped()
+        self.wait_until_stopped(seconds)
 
     def kill(self) -> None:
         self._cluster.note(f"{self.name} dies (SIGKILL)")

@@ -12,6 +12,7 @@ from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
 from lab.scenarios.frozen_group_member import frozen_group_member
 from lab.scenarios.killed_leader import killed_leader
+from lab.scenarios.many_partitions import many_partitions
 from lab.scenarios.migration import migration
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
@@ -43,4 +44,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     stale_requests,
     soak,
     share_group,
+    many_partitions,
 )

@@ -1,0 +1,70 @@
+"""See the function's docstring."""
+
+from __future__ import annotations
+
+from lab.cluster import Cluster, Layout
+from lab.comparison import Expected
+from lab.processes import wait_for
+from lab.releases import KRAFT, ZOOKEEPER
+from lab.scenario import scenario
+
+TOPICS = tuple(f"shard-{number:02}" for number in range(20))
+PARTITIONS = 100  # of each topic
+RECREATED, DELETED = TOPICS[-2], TOPICS[-1]
+LAYOUT = Layout(combined=True, heap_mb=900)
+SECONDS = 240.0
+
+
+@scenario(
+    *TOPICS[:-1], layouts={KRAFT: LAYOUT, ZOOKEEPER: LAYOUT}, since=(2, 6), settings={"log.index.size.max.bytes": 65536}
+)
+def many_partitions(cluster: Cluster) -> Expected:
+    """Brokers with 2,000 partitions each are restarted, and one is killed; topics are deleted and created again: no finding.
+
+    A producer with acks=all writes to the first partition of each topic but the last two, and a consumer reads these topics. Each
+    disturbance ends when all replicas are in sync again. No acknowledged record may be missing.
+    """
+    brokers = cluster.layout.brokers
+    order = [[brokers[(first + at) % len(brokers)] for at in range(len(brokers))] for first in range(PARTITIONS)]
+    replicas = "/".join(",".join(map(str, one)) for one in order)
+    for topic in TOPICS:
+        cluster.create(topic, replicas, min_insync_replicas=2)
+    written = TOPICS[:-2]
+    shop = cluster.producer("shop", [f"{topic}-0" for topic in written], "all")
+    cluster.consumer("billing", written)
+    shop.tell("run")
+
+    def goes_on() -> None:
+        shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
+
+    def all_in_sync(topics: tuple[str, ...]) -> None:
+        def reached() -> bool:
+            answers = [cluster.admin(f"describe {topic}", may_fail=True) for topic in topics]
+            return all(
+                "error" not in answer and all(len(one["isr"]) == len(brokers) for one in answer["partitions"])
+                for answer in answers
+            )
+
+        cluster.wait_for_brokers(brokers)
+        wait_for("all replicas are in sync", reached, SECONDS, pause=1)
+
+    all_in_sync(TOPICS)
+    for broker in brokers:
+        goes_on()
+        cluster.nodes[broker].stop(SECONDS)
+        goes_on()
+        cluster.nodes[broker].start()
+        all_in_sync(TOPICS)
+    cluster.delete(DELETED)
+    cluster.delete(RECREATED)
+    cluster.create(RECREATED, replicas)
+    remaining = TOPICS[:-1]
+    all_in_sync(remaining)
+    killed = cluster.random.choice(brokers)
+    cluster.nodes[killed].kill()
+    goes_on()
+    cluster.nodes[killed].start()
+    all_in_sync(remaining)
+    goes_on()
+    shop.tell("halt")
+    return Expected(killed=1)
