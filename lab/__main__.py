@@ -17,7 +17,8 @@ import click
 from lab.audit import audit
 from lab.cluster import Cluster
 from lab.comparison import Check, Expected, Subject, compare, unnoticed
-from lab.maven import CENTRAL, ResolutionError
+from lab.jar_options import jar_options
+from lab.maven import ResolutionError
 from lab.processes import Processes, RunError
 from lab.programs import Programs, programs_of
 from lab.releases import KRAFT, LISTED, OLDEST, ZOOKEEPER, Release, newer_than, test_jars
@@ -25,7 +26,6 @@ from lab.scenario import Scenario
 from lab.scenarios import SCENARIOS
 from lab.truth import read
 
-DEFAULT_CACHE: Final = Path("build/lab")
 # `make lab`: what finds most in five minutes
 SHORT: Final = (
     ("4.1.0", KRAFT, "rolling-restart"),
@@ -239,27 +239,7 @@ def _listed(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Repeatable. [default: all]",
 )
 @click.option("--short", is_flag=True, help="The few runs of `make lab`.")
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_CACHE,
-    show_default=True,
-    help="Jars and runs.",
-)
-@click.option(
-    "--repository",
-    default=CENTRAL,
-    show_default=True,
-    metavar="URL",
-    help="Where jars come from, if Maven does not fetch them.",
-)
-@click.option(
-    "--resolver",
-    type=click.Choice(["auto", "maven", "pom"]),
-    default="auto",
-    show_default=True,
-    help="auto: Maven if it is installed.",
-)
+@jar_options("Jars and runs.")
 @click.option("--seed", default=1, show_default=True, help="Chooses what the scenario `soak` does.")
 @click.option("--seconds", default=SECONDS, show_default=True, help="How long the scenario `soak` goes on.")
 @click.option(

@@ -10,14 +10,14 @@ from typing import Final
 
 import click
 
-from lab.maven import CENTRAL, ResolutionError
+from lab.jar_options import jar_options
+from lab.maven import ResolutionError
 from lab.releases import Release, jars_of
 from lab.statements.check import Checked
 from lab.statements.patterns import patterns
 from lab.statements.program import Program
 from lab.statements.table import PAGE, Key, Table, key, numbers, read, rendered, with_release
 
-DEFAULT_CACHE: Final = Path("build/lab")
 RELEASES: Final = (
     "1.0.0", "1.1.1", "2.0.1", "2.1.1", "2.2.2", "2.3.1", "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2",
     "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.1.2", "4.2.0", "4.3.1", "4.4.0",
@@ -62,19 +62,7 @@ def _version(_: click.Context, __: click.Parameter, values: Sequence[str]) -> Se
     "--about", default=SUBJECTS, show_default=True, metavar="PATTERN", help="Which of them: a regular expression."
 )
 @click.option("--write", is_flag=True, help=f"Bring docs/{PAGE.name} up to date with these releases.")
-@click.option(
-    "--cache", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_CACHE, show_default=True, help="Jars."
-)
-@click.option(
-    "--repository",
-    default=CENTRAL,
-    show_default=True,
-    metavar="URL",
-    help="Where jars come from, if Maven does not fetch them.",
-)
-@click.option(
-    "--resolver", type=click.Choice(["auto", "maven", "pom"]), default="auto", show_default=True, help="auto: Maven if it is installed."
-)  # fmt: skip
+@jar_options("Jars.")
 def main(
     versions: Sequence[str], unread: bool, about: str, write: bool, cache: Path, repository: str, resolver: str
 ) -> None:
