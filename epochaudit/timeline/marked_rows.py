@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Final
 
-from epochaudit.kafka.field_values import NO_EPOCH, NO_LEADER
+from epochaudit.kafka.field_values import NO_EPOCH, NO_LEADER, RECOVERING
 from epochaudit.report.pictures import picture as marks
 from epochaudit.timeline.event_text import Event, refused
 from epochaudit.timeline.merge import Row, TopicTimeline
@@ -18,7 +18,7 @@ OTHER_NODES: Final = "other nodes"
 OTHER_CLIENTS: Final = "other clients"
 
 PROOF, DECISIVE, CHANGE, DETAIL, EXCHANGE, ROUTINE = 5, 4, 3, 2, 1, 0
-"""Weights: lines of findings; truncations and unclean elections; leaders and refusals; other changes; what clients do; the rest."""
+"""Weights: lines of findings; truncations and leaders from outside the ISR; leaders and refusals; other changes; clients; the rest."""
 
 # By event type: the mark, the weight, and the label with the row's values. A label with a null field is left out.
 _SHOWN: Final[Mapping[str, tuple[str, int, str]]] = {
@@ -160,33 +160,55 @@ class MarkedRow:
         return replace(self, asker=OTHER_CLIENTS, askers=frozenset({self.asker}))
 
 
-def unclean_elections(topic: TopicTimeline) -> frozenset[int]:
-    """The rows, by identity, that give the lead to a replica outside the ISR and the eligible leader replicas of the state before.
+def elections_from_outside(topic: TopicTimeline) -> Mapping[int, str]:
+    """The rows, by identity, that give the lead to a replica outside the ISR of the state before: marks.UNCLEAN or marks.UNKNOWN.
 
-    States are ordered by partition epoch. Nothing is concluded where the state before is not recorded.
+    States are ordered by partition epoch. Nothing is concluded where the state before is not recorded. In KRaft a leader from outside
+    the ISR may be an eligible leader replica (KIP-966): such an election is unclean if the record marks it (KIP-704), or if the eligible
+    leader replicas are known and the leader is none of them. Controllers before 4.3 may empty these in the batch in which they elect one.
+    It is of unknown kind where the eligible leader replicas are not known, as in controller.log or after a metadata log that begins late,
+    and where the record changes the replicas, too: a reassignment that completes elects from the ISR that the same record writes.
     """
     if not topic.topic_known:  # partition epochs of two topics
-        return frozenset()
+        return {}
     rows = [row for section in topic.sections for row in section.rows if row.event["event_type"] in _STATES]
     stated = [row for row in rows if row.event["isr"] is not None and (row.event["partition_epoch"] or -1) >= 0]
-    eligible: dict[int, set[int]] = {}
-    elr: list[int] = []
+    isr = {row.event["partition_epoch"]: row.event["isr"] for row in stated}
+    eligible = _eligible_leader_replicas(stated)
+    kinds: dict[int, str] = {}
+    for row in stated:
+        event, before = row.event, row.event["partition_epoch"] - 1
+        is_election = _SHOWN[event["event_type"]][0] == marks.ELECTION and (event["leader"] or 0) >= 0
+        if is_election and event["leader"] is not None and before in isr and event["leader"] not in isr[before]:
+            candidates = eligible.get(before)
+            if event["event_type"] == "PARTITION_STATE_CHANGED" or _is_marked(event):
+                kinds[id(row)] = marks.UNCLEAN
+            elif candidates is None or event["replicas"] is not None:
+                kinds[id(row)] = marks.UNKNOWN
+            elif event["leader"] not in {*candidates, *(eligible.get(before - 1) or ())}:
+                kinds[id(row)] = marks.UNCLEAN
+    return kinds
+
+
+def _is_marked(event: Event) -> bool:
+    """The record begins the recovery from an unclean election. A PartitionRecord may repeat an earlier mark."""
+    return (event["event_type"], event["leader_recovery_state"]) == ("PARTITION_CHANGE_RECORD", RECOVERING)
+
+
+def _eligible_leader_replicas(stated: Sequence[Row]) -> Mapping[int, Collection[int]]:
+    """The eligible leader replicas by partition epoch, where the metadata log states them: a PartitionRecord has all fields."""
+    known: dict[int, Collection[int]] = {}
     for row in sorted(stated, key=lambda row: row.event["partition_epoch"]):
-        elr = elr if row.event["elr"] is None else row.event["elr"]
-        eligible[row.event["partition_epoch"]] = {*row.event["isr"], *elr}
-    return frozenset(
-        id(row)
-        for row in stated
-        if _SHOWN[row.event["event_type"]][0] == marks.ELECTION
-        and (before := eligible.get(row.event["partition_epoch"] - 1)) is not None
-        and (leader := row.event["leader"]) is not None
-        and leader >= 0
-        and leader not in before
-    )
+        kind, epoch, elr = (row.event[name] for name in ("event_type", "partition_epoch", "elr"))
+        if kind == "PARTITION_RECORD":
+            known[epoch] = elr or ()
+        elif kind == "PARTITION_CHANGE_RECORD" and (elr is not None or epoch - 1 in known):
+            known[epoch] = known[epoch - 1] if elr is None else elr
+    return known
 
 
-def marked(row: Row, known: Proofs, *, idle: Collection[int], unclean: Collection[int]) -> MarkedRow:
-    """The row with its mark. idle, unclean: rows, by identity, of truncations that removed nothing, and of unclean elections."""
+def marked(row: Row, known: Proofs, *, idle: Collection[int], outside: Mapping[int, str]) -> MarkedRow:
+    """The row with its mark. idle: rows, by identity, of truncations that removed nothing. outside: `elections_from_outside`."""
     event = row.event
     kind, code = event["event_type"], refused(event) if event["source"] == "request_log" else None
     mark, weight, template = _SHOWN.get(kind, (marks.OTHER, ROUTINE, kind.lower().replace("_", " ")))
@@ -199,8 +221,9 @@ def marked(row: Row, known: Proofs, *, idle: Collection[int], unclean: Collectio
         label = "no leader"
     if code and mark != marks.REFUSED:
         mark, weight, label = marks.REFUSED, DETAIL if kind in _OF_NO_REPLICA else CHANGE, f"refused {code}"
-    elif id(row) in unclean:
-        mark, weight, label = marks.UNCLEAN, DECISIVE, f"unclean: {event['leader']} leads"
+    elif id(row) in outside:
+        mark, weight = outside[id(row)], DECISIVE
+        label = f"{'unclean' if mark == marks.UNCLEAN else 'unclean or not'}: {event['leader']} leads"
     elif id(row) in idle:
         mark, weight = marks.OTHER, ROUTINE
     elif is_emphasized(row):

@@ -330,10 +330,14 @@ def _of_one_topic(
 def _with_record_states(events: Iterable[Event]) -> Iterator[Event]:
     """Adds the resulting state to each PartitionChangeRecord: it raises the leader epoch if and only if it sets a leader.
 
+    After a hole of the metadata log the state is not known, up to the next PartitionRecord.
     Source: org.apache.kafka.metadata.PartitionRegistration.merge.
     """
     state: dict[str, Any] = {}
+    holes: int | None = None
     for event in events:
+        if event["source"] == METADATA_LOG and event["holes_before"] != holes:
+            state, holes = {}, event["holes_before"]
         if event["event_type"] == "PARTITION_RECORD":
             state = {name: event[name] for name in ("leader", "isr", "leader_epoch", "partition_epoch")}
         elif event["event_type"] == "PARTITION_CHANGE_RECORD" and state and state["leader_epoch"] is not None:

@@ -47,7 +47,8 @@ CONTENT: Final = (
     "response_leader", "response_leader_epoch", "response_partition_epoch", "response_isr",
     "replica_id", "forgotten", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark", "log_start_offset",
     "diverging_epoch", "diverging_end_offset", "timestamp", "offset", "start_offset", "previous_offset", "previous_epoch",
-    "committed_leader_epoch", "group_id", "metadata_offset", "position", "raft_epoch", "in_snapshot", "name", "value", "reason",
+    "committed_leader_epoch", "group_id", "metadata_offset", "position", "holes_before", "raft_epoch", "in_snapshot",
+    "name", "value", "reason",
     "want_shut_down", "should_shut_down", "acks", "transactional_id", "producer_id", "producer_epoch", "committed", "coordinator_epoch",
     "verify_only", "run_rows", "state_epoch", "member_id",
 )  # fmt: skip
@@ -93,7 +94,8 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
     brokers ask a KRaft controller for a controlled shutdown.
 
     Clock: none between nodes; within a run the order of the node's request log.
-    Columns: PLACE and CONTENT, of a run those of its first request; position is that of `metadata_log`; and
+    Columns: PLACE and CONTENT, of a run those of its first request; position is that of `metadata_log`, and holes_before the number of
+    its holes before the record; and
       subject              number of the subject, null for events of processes, which concern all
       requests             number of requests in the run, 1 for other rows
       last                 place and offsets of the last request: struct of PLACE, fetch_offset, offset, high_watermark
@@ -101,10 +103,12 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
                            the producer epoch; null if there is none
     """
     log = F.col("source") == METADATA_LOG
-    rows = _with_base_offsets(events.where(~log)).withColumn("position", F.lit(None).cast("bigint"))
+    of_records = {"position": F.lit(None).cast("bigint"), "holes_before": F.lit(None).cast("int")}
+    rows = _with_base_offsets(events.where(~log)).withColumns(of_records)
     rows = rows.select(*PLACE, *CONTENT)
     if has_log:
-        records = metadata_log(events).drop("copies")
+        holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("position")))
+        records = metadata_log(events).withColumn("holes_before", holes_before).drop("copies", "holes")
         rows = rows.unionByName(records, allowMissingColumns=True).select(*PLACE, *CONTENT)
     of_each = [_is_about(subject) for subject in subjects]
     feature = (F.col("event_type") == _OF_RECORDS[0]) & (F.col("name") == "metadata.version")

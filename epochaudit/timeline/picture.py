@@ -19,9 +19,9 @@ from epochaudit.timeline.marked_rows import (
     OTHER_NODES,
     MarkedRow,
     Proofs,
+    elections_from_outside,
     is_client,
     marked,
-    unclean_elections,
 )
 from epochaudit.timeline.merge import MOST_ROWS, Row, Section, TopicTimeline
 from epochaudit.timeline.offsets import idle_truncations, stretches_of
@@ -55,13 +55,13 @@ def picture_of(
     proofs: the lines of findings. stretches: the offsets that were truncated and read; without any, those that the rows state.
     anchor: gives the id of a row in the page. left_out: the timeline lacks rows beyond MOST_ROWS.
     """
-    known, idle, unclean = proofs or Proofs(), idle_truncations(topic), unclean_elections(topic)
+    known, idle, outside = proofs or Proofs(), idle_truncations(topic), elections_from_outside(topic)
     sections = [
         *((section, "") for section in topic.sections),
         *([(Section(None, topic.silent), SILENT)] if topic.silent else ()),
     ]
     steps = [
-        list(_alike(marked(row, known, idle=idle, unclean=unclean) for row in section.rows)) for section, _ in sections
+        list(_alike(marked(row, known, idle=idle, outside=outside) for row in section.rows)) for section, _ in sections
     ]
     if sum(map(len, steps)) > most:
         steps = [list(_alike(row.of_any_client() for row in of_section)) for of_section in steps]
@@ -181,6 +181,8 @@ def _meant(one: MarkedRow) -> str:
     if one.mark == marks.CROSSED:
         is_new_topic = all(proof.rule == RECREATED for proof in one.proofs if proof.crossed)
         return f"; read on without noticing the {'new topic' if is_new_topic else 'truncation'}"
+    if one.mark == marks.UNKNOWN:
+        return "; the leader was not in the ISR before; the evidence does not show whether it was eligible"
     is_derived = one.mark == marks.UNCLEAN and one.row.event["event_type"] != "UNCLEAN_ELECTION"
     return "; unclean: the leader was not eligible before" if is_derived else ""
 

@@ -19,8 +19,11 @@ def drawn(*events: Event, **options: Any) -> Picture:
     return picture_of(topic, "orders", 0, **options)
 
 
-def marked(picture: Picture, mark: str) -> list[Step]:
-    return [step for step in picture.steps if step.mark == mark]
+ID = "AAAAAAAAAAAAAAAAAAAAtA"
+
+
+def marked(picture: Picture, *kinds: str) -> list[Step]:
+    return [step for step in picture.steps if step.mark in kinds]
 
 
 def lanes_of(picture: Picture, step: Step) -> tuple[str, str | None]:
@@ -52,13 +55,79 @@ def test_an_election_is_unclean_if_the_leader_was_in_no_isr_before_it() -> None:
     ("before", "after"),
     [
         (state(1, 1, 1, [1, 2], 4), state(2, 2, 2, [2], 5)),
-        (state(1, 1, 1, [1], 4, elr=[2]), state(2, 2, 2, [2], 5)),  # eligible without being in the ISR: KIP-966
         (state(1, 1, 1, [1], 3), state(2, 2, 2, [2], 5)),  # the state before is not recorded
         (state(1, 1, 1, [1], 4), state(2, 2, -1, [1], 5)),
     ],
 )
 def test_no_other_election_is_called_unclean(before: Event, after: Event) -> None:
-    assert not marked(drawn(before, after), marks.UNCLEAN)
+    assert not marked(drawn(before, after), marks.UNCLEAN, marks.UNKNOWN)
+
+
+def record(kind: str, offset: int, **columns: Any) -> Event:
+    """A record of the metadata log."""
+    of_log = {"source": "metadata_log", "file": "00000000000000000000.log", "topic_id": ID, "holes_before": 0}
+    return fact(kind, None, offset, **{**of_log, "position": 2 * offset + 1, **columns})
+
+
+FULL = record("PARTITION_RECORD", 1, leader=1, leader_epoch=0, partition_epoch=4, isr=[1], replicas=[1, 2])
+EMPTIED = record("PARTITION_CHANGE_RECORD", 2, leader=-1, isr=[], elr=[2])
+ELECTS = record("PARTITION_CHANGE_RECORD", 3, leader=2, isr=[2], elr=[])
+MARKED = {**ELECTS, "leader_recovery_state": 1}
+
+
+@pytest.mark.parametrize(
+    ("events", "unclean"),
+    [
+        ([FULL, ELECTS], True),
+        ([FULL, MARKED], True),
+        ([FULL, EMPTIED, ELECTS], False),  # eligible without being in the ISR: KIP-966
+        ([FULL, EMPTIED, MARKED], True),  # by the record's own mark
+        ([FULL, record("PARTITION_CHANGE_RECORD", 2, leader=-1, isr=[], elr=[1]), ELECTS], True),
+        ([{**FULL, "elr": [2]}, ELECTS], False),
+        # Kafka before 4.3 may empty the list in the batch that elects
+        ([{**FULL, "elr": [2]}, record("PARTITION_CHANGE_RECORD", 2, leader=-1, isr=[], elr=[]), ELECTS], False),
+    ],
+)
+def test_records_show_the_eligible_leader_replicas(events: list[Event], unclean: bool) -> None:
+    picture = drawn(*events)
+    assert [step.label for step in marked(picture, marks.UNCLEAN)] == ["unclean: 2 leads"] * unclean
+    assert not marked(picture, marks.UNKNOWN)
+
+
+def replayed(second: float, epoch: int, leader: int, isr: list[int], partition_epoch: int) -> Event:
+    """What a controller logs about a state of the partition, without the eligible leader replicas."""
+    columns = {"leader_epoch": epoch, "leader": leader, "isr": isr, "partition_epoch": partition_epoch}
+    return fact("PARTITION_CHANGE_REPLAYED", 3, second, source="controller_log", topic_id=ID, **columns)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [replayed(1, 1, 1, [1], 4), replayed(2, 2, 2, [2], 5)],
+        [
+            replayed(1, 1, 1, [1], 3),
+            {**FULL, "partition_epoch": 5},
+            replayed(2, 2, -1, [1], 6),
+            replayed(3, 3, 2, [2], 7),
+        ],
+        [
+            FULL,
+            {**ELECTS, "replicas": [2], "adding_replicas": [], "removing_replicas": []},
+        ],  # may complete a reassignment
+    ],
+)
+def test_an_election_is_of_unknown_kind_where_the_eligible_leader_replicas_are_not_known(events: list[Event]) -> None:
+    picture = drawn(*events)
+    assert [step.label for step in marked(picture, marks.UNKNOWN)] == ["unclean or not: 2 leads"]
+    assert "the evidence does not show whether it was eligible" in marked(picture, marks.UNKNOWN)[0].sentence
+    assert not marked(picture, marks.UNCLEAN)
+
+
+def test_a_hole_of_the_metadata_log_leaves_the_state_unknown() -> None:
+    after = {**ELECTS, "holes_before": 1}
+    assert not marked(drawn(FULL, after), marks.UNCLEAN, marks.UNKNOWN)
+    snapshot = {**FULL, "position": 4, "leader": -1, "isr": [], "elr": [2], "holes_before": 1, "in_snapshot": True}
+    assert not marked(drawn(FULL, snapshot, after), marks.UNCLEAN, marks.UNKNOWN)
 
 
 def test_a_truncation_to_the_logs_own_end_removes_nothing() -> None:

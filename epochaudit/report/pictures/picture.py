@@ -14,6 +14,7 @@ LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
 ELECTION: Final = "election"
 UNCLEAN: Final = "unclean"
+UNKNOWN: Final = "unknown"
 TRUNCATED: Final = "truncated"
 REFUSED: Final = "refused"
 SERVED: Final = "served"
@@ -28,8 +29,9 @@ OTHER: Final = "other"
 MARKS: Final = {
     LEADER: "becomes leader",
     FOLLOWER: "becomes follower",
-    ELECTION: "leader elected from the ISR",
+    ELECTION: "leader and ISR, as the controller decided",
     UNCLEAN: "unclean election",
+    UNKNOWN: "leader from outside the ISR; whether it was eligible is not known",
     TRUNCATED: "log truncated",
     REFUSED: "request refused",
     SERVED: "request served",

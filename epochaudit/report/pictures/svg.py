@@ -269,6 +269,9 @@ class _Canvas:
         elif kind == marks.UNCLEAN:
             _polygon(group, ((x, y - 9), (x + 9, y + 7), (x - 9, y + 7)), "bad")
             self._text(x, y + 5, "!", "on", into=group)
+        elif kind == marks.UNKNOWN:
+            _polygon(group, ((x, y - 9), (x + 9, y + 7), (x - 9, y + 7)), "hollow")
+            self._text(x, y + 5, "?", "middle title", into=group)
         elif kind == marks.TRUNCATED:
             _polygon(group, ((x - 8, y - 6), (x + 8, y - 6), (x, y + 8)), "bad")
         elif kind == marks.REFUSED:
