@@ -113,7 +113,12 @@ class Result:
         found = [finding for finding in self.report.findings if finding.verdict in BREACHES]
         template = environment().get_template("report/notebook.html.jinja")
         return template.render(
-            headline=headline(self.report), losses=self.losses, findings=found, shown=SHOWN, offsets=offsets
+            report=self.report,
+            headline=headline(self.report),
+            losses=self.losses,
+            findings=found,
+            shown=SHOWN,
+            offsets=offsets,
         )
 
 

@@ -91,13 +91,17 @@ class Finding:
     @property
     def where(self) -> str:
         """The subject beside topic and partition: `node 2, leader epoch 3, client c, cluster west`."""
+        return ", ".join(filter(None, (self.where_in_cluster, f"cluster {self.cluster}")))
+
+    @property
+    def where_in_cluster(self) -> str:
+        """The same without the cluster; empty if it is about nothing else."""
         named = (
             ("node", self.node),
             ("leader epoch", self.leader_epoch),
             ("client", self.client),
             ("group", self.group),
             ("correlation id", self.correlation_id),
-            ("cluster", self.cluster),
         )
         return ", ".join(f"{name} {value}" for name, value in named if value is not None)
 

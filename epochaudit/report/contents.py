@@ -151,6 +151,12 @@ class LostWrites:
     candidates_before: str | None = None
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What is one row, in whichever audit: the leader epoch without them, acks, and the producer."""
+        subject = self.cluster, self.topic, self.topic_id, self.partition, self.leader_epoch
+        return *subject, self.acks, self.client, self.host, self.transactional_id
+
+    @property
     def acknowledged_by(self) -> int | None:
         """The broker that acknowledged the last of them."""
         return self.evidence[0].node if self.evidence else None
@@ -188,7 +194,8 @@ class Report:
     left_out: rule id -> number of its findings that are counted but not listed, if there are too many.
     accepted: finding id -> its acceptance. expired: ids of findings whose acceptance has expired. unmatched: finding ids of the
     baseline's entries that match no finding -> what each is about.
-    known: id of a finding that an earlier run over a warehouse reported -> when one first did, ISO 8601.
+    known: id of a finding that an earlier run over a warehouse reported -> when one first did, ISO 8601. known_writes: those of
+    lost_writes that an earlier run reported.
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
@@ -209,6 +216,7 @@ class Report:
     expired: AbstractSet[str] = frozenset()
     unmatched: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
+    known_writes: tuple[LostWrites, ...] = ()
     removals: tuple[Removal, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
@@ -226,6 +234,15 @@ class Report:
     ) -> Report:
         """The same report with some of its findings accepted."""
         return replace(self, accepted=accepted, expired=frozenset(expired), unmatched=unmatched)
+
+    @property
+    def several_clusters(self) -> bool:
+        """Whether a finding has to name its cluster."""
+        return len(self.inventory.clusters) > 1
+
+    def where(self, finding: Finding) -> str:
+        """What the finding is about beside topic and partition, `node 2, client c`; with its cluster, if the report has several."""
+        return finding.where if self.several_clusters else finding.where_in_cluster
 
     def accepts(self, finding: Finding) -> bool:
         """The finding and all its consequences are accepted."""
@@ -321,6 +338,7 @@ def merged(reports: Iterable[Report]) -> Report:
         lost_writes=tuple(one for report in whole for one in report.lost_writes),
         lost_writes_cut=any(report.lost_writes_cut for report in whole),
         known={id: since for report in whole for id, since in report.known.items()},
+        known_writes=tuple(one for report in whole for one in report.known_writes),
         settled_until=min((report.settled_until for report in whole if report.settled_until), default=None),
         late=tuple(path for report in whole for path in report.late),
     )

@@ -16,10 +16,12 @@ from epochaudit.kafka.errors import error_text
 from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
-from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, offsets, producer, what_was_lost
+from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, new_first, offsets, producer, what_was_lost
 from epochaudit.report.losses import (
+    OpenQuestions,
     Skipped,
     elections_judged,
+    known_since,
     losses_of,
     spares_clients,
     truncations_of,
@@ -32,7 +34,7 @@ from epochaudit.report.missing_writes import answer, completeness, how, missing_
 from epochaudit.report.neutral import short
 from epochaudit.report.next_steps import next_steps
 from epochaudit.report.templates import SHORT, page
-from epochaudit.report.text import headline, headline_parts
+from epochaudit.report.text import headline_parts
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import INFO, UNVERIFIABLE, VERDICTS
 
@@ -87,7 +89,9 @@ class Group:
 def render(report: Report) -> str:
     """The page, ending in a newline."""
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
-    line, losses, truncations = headline(report), losses_of(report), truncations_of(report)
+    losses, truncations = losses_of(report), truncations_of(report)
+    questions = OpenQuestions.of(report)
+    parts = headline_parts(report, questions)
     flagged = _groups(report, report.flagged)
     known = _groups(report, [finding for finding in breaches if report.is_known(finding)])
     asked_for = _groups(report, [finding for finding in report.findings if finding.verdict not in BREACHES])
@@ -97,16 +101,16 @@ def render(report: Report) -> str:
         script="report/filter.js",
         functions=(
             by_offsets, offsets, how_many, what_was_lost, overview, how, producer, excerpt, stated_topic_id, migration_lines, paragraphs,
-            why, error_text, without_elections,
+            why, known_since, error_text, without_elections,
         ),
         report=report,
-        headline=line,
-        headline_parts=headline_parts(report),
-        standing=STANDING.get(line[0], "unsure"),
-        losses=losses,
+        headline=" ".join(filter(None, parts)),
+        headline_parts=parts,
+        standing=STANDING.get(parts[0][0], "unsure"),
+        losses=new_first(report, losses),
         lost_writes=missing_writes(report),
         answer=answer(report),
-        steps=next_steps(report),
+        steps=next_steps(report, questions),
         whether_all=completeness(report),
         truncations=_by_what_was_given_out(truncations),
         elections=elections_judged(report),

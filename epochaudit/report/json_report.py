@@ -14,8 +14,16 @@ from epochaudit.findings.finding import Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report, RuleResult
-from epochaudit.report.losses import Loss, Undelivered, losses_of, truncations_of, undelivered_of, unsettled_of
-from epochaudit.report.missing_writes import by_acks, completeness, summary
+from epochaudit.report.losses import (
+    Loss,
+    Undelivered,
+    known_since,
+    losses_of,
+    truncations_of,
+    undelivered_of,
+    unsettled_of,
+)
+from epochaudit.report.missing_writes import answer, by_acks, completeness
 from epochaudit.report.text import headline
 from epochaudit.rules.messages import stated_topic_id
 from epochaudit.rules.rule import VERDICTS
@@ -35,9 +43,9 @@ def document(report: Report) -> dict[str, Any]:
         "tool": {"name": "epochaudit", "version": report.version},
         "headline": headline(report),
         "missing_writes": {
-            "acks_all": by_acks(report)["all"],
-            "acks_1": by_acks(report)["1"],
-            "summary": summary(report) if report.lost_writes else None,
+            "acks_all": by_acks(report.lost_writes)["all"],
+            "acks_1": by_acks(report.lost_writes)["1"],
+            "summary": answer(report) if report.lost_writes else None,
             "completeness": completeness(report) if report.lost_writes else None,
         },
         "capture": _capture(report.inventory),
@@ -53,8 +61,8 @@ def document(report: Report) -> dict[str, Any]:
         "settled_until": report.settled_until,
         "late_files": [asdict(one) for one in report.late],
         "baseline": {"expired": sorted(report.expired), "unmet": sorted(report.unmatched)},
-        "losses": [_removed(loss) for loss in losses_of(report)],
-        "lost_writes": [_lost_writes(one) for one in report.lost_writes],
+        "losses": [{**_removed(one), "known_since": known_since(report, one)} for one in losses_of(report)],
+        "lost_writes": [{**_lost_writes(one), "known": one in report.known_writes} for one in report.lost_writes],
         "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
         "truncations": [_removed(one) for one in truncations_of(report)],

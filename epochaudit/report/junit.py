@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from epochaudit.findings.finding import Finding, with_consequences
 from epochaudit.report.contents import THRESHOLDS, Report, RuleResult
-from epochaudit.report.losses import incomplete_because
+from epochaudit.report.losses import OpenQuestions
 from epochaudit.report.neutral import neutral, short
 from epochaudit.rules.rule import UNVERIFIABLE, VERDICTS
 
@@ -48,7 +48,7 @@ def _properties(report: Report) -> Iterable[tuple[str, str]]:
         ("clusters", ", ".join(inventory.clusters)),
         ("lines", str(inventory.lines)),
         ("quarantined", str(inventory.quarantined)),
-        ("evidence", "; ".join(incomplete_because(report)) or "complete"),
+        ("evidence", "; ".join(OpenQuestions.of(report).reasons) or "complete"),
         *((verdict, str(report.count(verdict))) for verdict in VERDICTS),
     )
 
@@ -56,7 +56,7 @@ def _properties(report: Report) -> Iterable[tuple[str, str]]:
 def _evidence(report: Report) -> Element:
     """A test case that passes where nothing is missing: what was not recorded can't fail any other."""
     case = Element("testcase", classname=NAME, name="evidence is complete", time="0")
-    if unsettled := incomplete_because(report):
+    if unsettled := OpenQuestions.of(report).reasons:
         SubElement(case, "skipped", message=_text("; ".join(unsettled)))
         SubElement(case, "system-out").text = "\n".join(_text(str(one)) for one in report.inventory.missing)
     return case

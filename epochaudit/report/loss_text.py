@@ -12,6 +12,7 @@ from epochaudit.report.losses import (
     Loss,
     Undelivered,
     elections_judged,
+    known_since,
     losses_of,
     spares_clients,
     truncations_of,
@@ -26,6 +27,7 @@ from epochaudit.report.missing_writes import (
     completeness,
     how,
     missing_writes,
+    new_writes,
     overview,
 )
 from epochaudit.report.page import Page, plural
@@ -54,12 +56,13 @@ _STYLES: Final[Mapping[bool | None, str]] = {True: "bold red", None: "bold yello
 def say_losses(page: Page, report: Report) -> None:
     """The page's section about losses."""
     page.heading("Was data lost?")
-    losses = losses_of(report)
+    losses = new_first(report, losses_of(report))
     _answer(page, report)
+    several = report.several_clusters
     for loss in losses[:SHOWN]:
-        _loss(page, loss, why(report, loss))
+        _loss(page, report, loss)
     _more(page, len(losses))
-    _lost_writes(page, missing_writes(report))
+    _lost_writes(page, report, missing_writes(report))
     judged, unjudged = elections_judged(report)
     coverage = f"{plural(judged, 'leader epoch')} judged"
     missing = f"; {unjudged:,} more could not be judged" if unjudged else ""
@@ -78,21 +81,31 @@ def say_losses(page: Page, report: Report) -> None:
         topic_id = stated_topic_id(one.topic_id)
         created = " of the topic created again" + (f" (topic id {topic_id})" if topic_id else "")
         never = f": {stretch}{created} are in its log, but never reached {consumers}"
-        page.say((_where(one), "bold red"), (never, ""), indent=2, hang=2)
+        page.say((_where(one, several), "bold red"), (never, ""), indent=2, hang=2)
     _more(page, len(undelivered))
     for member in report.stuck[:SHOWN]:
-        _stuck(page, member)
+        _stuck(page, member, several)
     _more(page, len(report.stuck))
     for given_out in WHAT_TRUNCATED:
-        _truncations(page, given_out, [one for one in truncations if one.harmed is given_out])
+        _truncations(page, given_out, [one for one in truncations if one.harmed is given_out], several)
 
 
-def _loss(page: Page, loss: Loss, cause: str) -> None:
+def new_first(report: Report, losses: Iterable[Loss]) -> list[Loss]:
+    """The losses, those last that an earlier run over the warehouse reported."""
+    return sorted(losses, key=lambda loss: known_since(report, loss) is not None)
+
+
+def _loss(page: Page, report: Report, loss: Loss) -> None:
+    cause, known = why(report, loss), known_since(report, loss)
     stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {how_many(loss)}"
     how = ", which had been committed" if loss.committed else ""
     how = ", below a high watermark that had been returned to clients" if loss.given_out else how
     since = "" if loss.leader_epoch is None or not loss.committed else f" since leader epoch {loss.leader_epoch}"
-    page.say((_where(loss), "bold red"), (f": {stretch}, discarded{since}{how}", ""), indent=2, hang=2)
+    where = _where(loss, report.several_clusters)
+    known_text = f" (known since {known[:10]})" if known else ""
+    page.say(
+        (where, "" if known else "bold red"), (f"{known_text}: {stretch}, discarded{since}{how}", ""), indent=2, hang=2
+    )
     if cause:
         page.say((f"because {cause}", ""), indent=4, hang=2)
     for line in _details(loss):
@@ -110,28 +123,25 @@ def _answer(page: Page, report: Report) -> None:
     """The answer first: how many records and acknowledged writes, and of each partition how many writes, which and whose."""
     first = answer(report)
     if first:
-        is_severe = losses_of(report) or by_acks(report)["all"]
+        new = any(known_since(report, loss) is None for loss in losses_of(report))
+        is_severe = new or by_acks(new_writes(report))["all"]
         page.say((first, "bold red" if is_severe else "bold yellow"), indent=2, hang=2)
     if not report.lost_writes:
         return
     found = missing_writes(report)
     for writes in found[:SHOWN]:
-        where, what = overview(writes, several_clusters=len(report.inventory.clusters) > 1)
+        where, what = overview(writes, several_clusters=report.several_clusters)
         page.say((where, "bold"), (f": {what}", ""), indent=4, hang=2)
     _more(page, len(found))
     page.say((completeness(report), ""), indent=2, hang=2)
 
 
-def _lost_writes(page: Page, found: Sequence[MissingWrites]) -> None:
+def _lost_writes(page: Page, report: Report, found: Sequence[MissingWrites]) -> None:
     """The acknowledged writes that are missing: for each leader epoch and acks their producers, with the lines that prove it."""
     for writes in found[:SHOWN]:
-        lost = (f": {what_was_lost(writes.producers)}", "")
-        page.say(
-            (_where(writes.first), "bold red" if writes.first.acks == ALL_REPLICAS else "bold yellow"),
-            lost,
-            indent=2,
-            hang=2,
-        )
+        style = "bold red" if writes.first.acks == ALL_REPLICAS else "bold yellow"
+        where = _where(writes.first, report.several_clusters)
+        page.say((where, style), (f": {what_was_lost(writes.producers)}", ""), indent=2, hang=2)
         for line in how(writes):
             page.say((line, ""), indent=4, hang=2)
         for one in writes.producers[:SHOWN]:
@@ -158,15 +168,15 @@ def producer(one: LostWrites) -> str:
     return f"{one.client or 'unknown'}{host}{transactions}: {plural(one.batches, 'write')} with base {stretch}"
 
 
-def _stuck(page: Page, one: StuckMember) -> None:
+def _stuck(page: Page, one: StuckMember, several_clusters: bool) -> None:
     times = "" if one.since is None or one.until is None else f" from {one.since} until {one.until}"
     stuck = f": group {one.group} is stuck: {STUCK.format(one=one, asks=plural(one.asks, 'time'), times=times)}"
-    page.say((f"{one.topic}-{one.partition} of {one.cluster}", "bold red"), (stuck, ""), indent=2, hang=2)
+    page.say((_where(one, several_clusters), "bold red"), (stuck, ""), indent=2, hang=2)
     for line in one.evidence:
         page.say((f"{line.role}: {line.place}", "dim"), indent=4, hang=2)
 
 
-def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -> None:
+def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal], several_clusters: bool) -> None:
     if not found:
         return
     what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
@@ -174,7 +184,7 @@ def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal]) -
     shown = SHOWN_HARMLESS if given_out is False else SHOWN
     for one in found[:shown]:
         lost = f"{offsets(one.first_offset, one.last_offset)}, discarded since leader epoch {one.leader_epoch}"
-        page.say(("; ".join([f"{_where(one)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
+        page.say(("; ".join([f"{_where(one, several_clusters)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
     _more(page, len(found), shown)
 
 
@@ -183,9 +193,10 @@ def _more(page: Page, count: int, shown: int = SHOWN) -> None:
         page.say((f"and {count - shown:,} more (see --format json)", "dim"), indent=2)
 
 
-def _where(removed: Loss | Removal | Undelivered | LostWrites) -> str:
+def _where(removed: Loss | Removal | Undelivered | LostWrites | StuckMember, several_clusters: bool) -> str:
     partition = "" if removed.partition is None else f"-{removed.partition}"
-    return f"{removed.topic or removed.topic_id}{partition} of {removed.cluster}"
+    topic = removed.topic if isinstance(removed, StuckMember) else removed.topic or removed.topic_id
+    return f"{topic}{partition}{f' of {removed.cluster}' if several_clusters else ''}"
 
 
 def _details(removed: Loss | Removal) -> list[str]:

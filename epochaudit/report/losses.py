@@ -107,6 +107,12 @@ def losses_of(report: Report) -> tuple[Loss, ...]:
     return tuple(_with_removals(loss, report.removals) for loss in losses)
 
 
+def known_since(report: Report, loss: Loss) -> str | None:
+    """When an earlier run over the warehouse first reported the loss, ISO 8601; null if a finding that proves it is new."""
+    since = [report.known.get(finding_id) for finding_id in loss.finding_ids]
+    return None if not since or None in since else min(time for time in since if time is not None)
+
+
 def undelivered_of(report: Report) -> tuple[Undelivered, ...]:
     """The offsets of re-created topics that consumers skipped, by topic id, partition and range."""
     of_topic: dict[tuple[object, ...], list[Finding]] = {}
@@ -176,14 +182,30 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def incomplete_because(report: Report) -> tuple[str, ...]:
-    """Why a report without findings is not clean, with what no evidence names: that nothing was judged, or no leader epoch."""
-    unknown = not_known(report)
-    return (
-        *unsettled_of(report),
-        *([] if report.judged else ["nothing was judged"]),
-        *([f"whether records were lost is not known: {unknown}"] if unknown else []),
-    )
+@dataclass(frozen=True)
+class OpenQuestions:
+    """Why a report without findings is not clean.
+
+    unsettled: as `unsettled_of` states it. losses: why the report does not show whether records were lost; empty if it does.
+    """
+
+    unsettled: tuple[str, ...]
+    losses: str
+    nothing_judged: bool
+
+    @classmethod
+    def of(cls, report: Report) -> OpenQuestions:
+        """Those of a report."""
+        return cls(unsettled_of(report), not_known(report), not report.judged)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """All of them, a phrase each; empty if none is open."""
+        return (
+            *self.unsettled,
+            *(["nothing was judged"] if self.nothing_judged else []),
+            *([f"whether records were lost is not known: {self.losses}"] if self.losses else []),
+        )
 
 
 def were_truncated(removals: Sequence[Removal]) -> str:

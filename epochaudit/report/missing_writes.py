@@ -12,7 +12,7 @@ from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
-from epochaudit.report.losses import Loss, losses_of, truncations_of, were_truncated
+from epochaudit.report.losses import Loss, known_since, losses_of, truncations_of, were_truncated
 from epochaudit.report.page import plural
 from epochaudit.rules.rule import UNVERIFIABLE
 
@@ -86,17 +86,22 @@ def _removal(one: LostWrites, removals: Iterable[Removal]) -> Removal | None:
     return next((removal for removal in same if removal.replicas), None)
 
 
-def by_acks(report: Report) -> dict[str, int]:
+def new_writes(report: Report) -> tuple[LostWrites, ...]:
+    """The lost writes that no earlier run over the warehouse reported."""
+    return tuple(one for one in report.lost_writes if one not in report.known_writes)
+
+
+def by_acks(lost_writes: Iterable[LostWrites]) -> dict[str, int]:
     """How many writes are missing by the producers' acks: `all` and `1`."""
     batches: Counter[int] = Counter()
-    for one in report.lost_writes:
+    for one in lost_writes:
         batches[one.acks] += one.batches
     return {"all": batches[ALL_REPLICAS], "1": sum(batches.values()) - batches[ALL_REPLICAS]}
 
 
 def in_short(report: Report) -> str:
-    """For the headline: `60 acknowledged writes are missing (all with acks=1)`; empty if none is."""
-    counts = by_acks(report)
+    """For the headline: `60 acknowledged writes are missing (all with acks=1)`; empty if none is, or earlier runs reported them all."""
+    counts = by_acks(new_writes(report))
     total = sum(counts.values())
     if not total:
         return ""
@@ -106,17 +111,24 @@ def in_short(report: Report) -> str:
 
 
 def answer(report: Report) -> str:
-    """What a page says first of data that was lost, or may be, in one to three sentences; empty if none is known to be."""
-    if report.lost_writes:
-        return summary(report)
-    if discarded := _discarded(losses_of(report)):
-        return f"Yes: {discarded}."
+    """What a page says first of data that was lost, or may be, in a few sentences; empty if none is known to be.
+
+    What earlier runs over the warehouse reported stands apart from what is new.
+    """
+    losses = losses_of(report)
+    new = _lost([loss for loss in losses if known_since(report, loss) is None], new_writes(report))
+    known = _lost([loss for loss in losses if known_since(report, loss) is not None], report.known_writes)
     truncated = [one for one in truncations_of(report) if one.harmed]
-    if not truncated:
-        return ""
-    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in truncated}
-    lost = f"{were_truncated(truncated)} from {plural(len(partitions), 'partition')}"
-    return f"Perhaps: {lost}. What the new leader does not have is lost."
+    sentences = [f"Yes: {new}"] if new else []
+    if truncated and not new:
+        partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in truncated}
+        lost = f"{were_truncated(truncated)} from {plural(len(partitions), 'partition')}"
+        sentences += [f"Perhaps: {lost}. What the new leader does not have is lost."]
+    if known:
+        sentences += [
+            f"Known from earlier runs: {known}" if sentences else f"Nothing new. Known from earlier runs: {known}"
+        ]
+    return " ".join(sentences)
 
 
 def discarded_in_short(report: Report) -> str:
@@ -125,13 +137,16 @@ def discarded_in_short(report: Report) -> str:
     return _discarded([loss for loss in losses_of(report) if not counting.isdisjoint(loss.finding_ids)])
 
 
-def summary(report: Report) -> str:
-    """The answer in one to three sentences, lost offsets first; only for a report with lost writes."""
-    writes = missing_writes(report)
-    producers = {(one.cluster, one.client, one.host, one.transactional_id) for one in report.lost_writes}
-    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in report.lost_writes}
-    counts = by_acks(report)
-    total = sum(one.batches for one in writes)
+def _lost(losses: Sequence[Loss], lost_writes: Sequence[LostWrites]) -> str:
+    """How much was lost, in one to three sentences, offsets first; empty if nothing was."""
+    discarded = _discarded(losses)
+    first = [f"{discarded}."] if discarded else []
+    if not lost_writes:
+        return " ".join(first)
+    producers = {(one.cluster, one.client, one.host, one.transactional_id) for one in lost_writes}
+    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in lost_writes}
+    counts = by_acks(lost_writes)
+    total = sum(counts.values())
     are = "is" if total == 1 else "are"
     where = f"of {plural(len(producers), 'producer')} {are} missing from {plural(len(partitions), 'partition')}"
     promised = f"{counts['all']:,} with acks=all, {counts['1']:,} with acks=1."
@@ -139,9 +154,7 @@ def summary(report: Report) -> str:
         promised = f"with acks=1. {LEADERS_COPY}"
     elif not counts["1"]:
         promised = "with acks=all."
-    discarded = _discarded(losses_of(report))
-    first = f"{discarded}. " if discarded else ""
-    return f"Yes: {first}{plural(total, 'acknowledged write')} {where}, {promised}"
+    return " ".join([*first, f"{plural(total, 'acknowledged write')} {where}, {promised}"])
 
 
 def _discarded(losses: Sequence[Loss]) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 from epochaudit.inventory.inventory import REQUEST_LOG, SERVER_LOG, STATE_CHANGE_LOG
 from epochaudit.report.advice import beginning
 from epochaudit.report.contents import Report
-from epochaudit.report.losses import not_known, unsettled_of
-from epochaudit.report.missing_writes import SEND_AGAIN, by_acks
+from epochaudit.report.losses import OpenQuestions
+from epochaudit.report.missing_writes import SEND_AGAIN, by_acks, new_writes
 from epochaudit.rules.rule import UNVERIFIABLE
 
 SHOWN: Final = 3  # rules with findings, and logs that are missing
@@ -26,11 +26,14 @@ ABSENT: Final[Mapping[str, str]] = {
 Step = list[tuple[str, bool]]  # texts in turn, and whether each is a command
 
 
-def next_steps(report: Report) -> list[Step]:
-    """The steps in their order: the worst rules' advice, the evidence to add, or that there is nothing to mend."""
+def next_steps(report: Report, questions: OpenQuestions) -> list[Step]:
+    """The steps in their order: the worst rules' advice, the evidence to add, or that there is nothing to mend.
+
+    questions: those of the report.
+    """
     flagged = list(dict.fromkeys(finding.rule for finding in report.flagged))  # as findings are: the most severe first
     advice = {rule.rule: beginning(rule.what_to_do) for rule in report.rules}
-    steps: list[Step] = [[(SEND_AGAIN, False)]] if by_acks(report)["1"] else []
+    steps: list[Step] = [[(SEND_AGAIN, False)]] if by_acks(new_writes(report))["1"] else []
     steps += [
         [(f"epochaudit explain {rule}", True), (f": {advice.get(rule) or PAGE_SHOWS}", False)]
         for rule in flagged[:SHOWN]
@@ -41,19 +44,17 @@ def next_steps(report: Report) -> list[Step]:
         [(f"Evidence is missing: {one}{f'; {one.remedy}' if one.remedy else ''}.", False)]
         for one in report.inventory.missing[:SHOWN]
     ]
-    open_question = report.count(UNVERIFIABLE) or not_known(report) or not report.judged
+    open_question = report.count(UNVERIFIABLE) or questions.losses or questions.nothing_judged
     absent = [text for source, text in ABSENT.items() if source in report.inventory.absent_logs]
     steps += [[(text, False)] for text in absent if open_question]
-    if report.count(UNVERIFIABLE) or report.inventory.incomplete or not report.judged:
+    if report.count(UNVERIFIABLE) or report.inventory.incomplete or questions.nothing_judged:
         first = "Where a log is missing, add it and audit again: unverifiable does not mean clean. "
         steps.append([(first, False), ("epochaudit doctor", True), (" lists what is missing.", False)])
     if any(map(report.is_known, report.findings)):
         steps.append(
             [("epochaudit report --warehouse DIR", True), (" lists the known findings with their evidence.", False)]
         )
-    elif (
-        not flagged and report.judged and not unsettled_of(report) and not not_known(report) and not report.lost_writes
-    ):
+    elif not flagged and not questions.reasons and not report.lost_writes:
         shows = [("--show fenced", True), (" lists what the protocol refused.", False)]
         steps.append([("Nothing to fix in what was judged. ", False), *shows])
     return steps

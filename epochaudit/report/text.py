@@ -15,7 +15,7 @@ from epochaudit.findings.finding import BREACHES, Finding
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
-from epochaudit.report.losses import not_known, unsettled_of
+from epochaudit.report.losses import OpenQuestions
 from epochaudit.report.migrations import migration_lines
 from epochaudit.report.missing_writes import discarded_in_short, in_short
 from epochaudit.report.next_steps import next_steps
@@ -55,9 +55,11 @@ VERDICT_STYLE: Final = {
 def render(report: Report, *, width: int = 100, colour: bool = False, detail: Detail = Detail.NORMAL) -> str:
     """The page, at most `width` columns wide unless it is one line, with terminal colours if asked for."""
     page = Page(UNWRAPPED if detail is Detail.QUIET else width, colour=colour)
-    _verdict(page, report)
+    questions = OpenQuestions.of(report)
+    _verdict(page, report, questions)
     if detail is Detail.QUIET:
         return page.text()
+    _clusters(page, report.inventory)
     say_losses(page, report)
     _read(page, report.inventory)
     _settled(page, report)
@@ -67,45 +69,50 @@ def render(report: Report, *, width: int = 100, colour: bool = False, detail: De
         _rules(page, report)
     else:
         _families(page, report)
-    _next(page, report)
+    _next(page, report, questions)
     return page.text()
 
 
 def headline(report: Report) -> str:
-    """The one line that answers the question, always with what was judged, what could not be, and what is missing."""
-    return " ".join(filter(None, headline_parts(report)))
+    """The line that answers the question, always with what was judged, what could not be, and what is missing: one or two sentences."""
+    return " ".join(filter(None, headline_parts(report, OpenQuestions.of(report))))
 
 
-def headline_parts(report: Report) -> tuple[str, str]:
-    """The headline's answer, and what else it states; empty if nothing."""
-    answer, rest = _headline(report)
-    return answer + rest[:1], rest[1:].lstrip()
+def headline_parts(report: Report, questions: OpenQuestions) -> tuple[str, str]:
+    """The headline's answer, and what else it states, a sentence each; the second is empty if there is nothing else."""
+    answer, rest = ("; ".join(parts) for parts in _headline(report, questions))
+    return f"{answer}.", f"{rest[:1].upper()}{rest[1:].removesuffix('.')}." if rest else ""
 
 
-def _headline(report: Report) -> tuple[str, str]:
-    """The answer, and the rest from the mark between them on."""
+def _headline(report: Report, questions: OpenQuestions) -> tuple[list[str], list[str]]:
+    """The phrases of the answer, and those of the rest."""
     violations, exposed = report.counted(VIOLATION), report.counted(EXPOSED)
-    new = "new " if report.known else ""
-    known = (
-        f"; {plural(len(report.known), 'finding')} known since {min(report.known.values())[:10]}"
-        if report.known
-        else ""
-    )
-    accepted = f"; {plural(len(report.accepted), 'finding')} accepted" if report.accepted else ""
-    unverifiable = known + accepted + _unverifiable(report)
-    unsettled = "".join(f"; {what}" for what in unsettled_of(report))
+    new = "new " if report.known or report.known_writes else ""
+    missing = in_short(report)
+    rest = [*_known_in_short(report), *_unverifiable(report)]
     if violations or exposed:
         found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
-        lost = "".join(f"; {what}" for what in (discarded_in_short(report), in_short(report)) if what)
-        return f"✗ {found}{lost}", f"; {report.judged:,} judged{unsettled}{unverifiable}"
-    if not report.judged:
-        why = f"{unsettled}{unverifiable}" or ": no subject of any rule was found"
-        return "? Nothing was judged, so this result is not a clean one", why
-    unknown = f"; whether records were lost is not known: {why}" if (why := not_known(report)) else ""
+        lost = [what for what in (discarded_in_short(report), missing) if what]
+        return [f"✗ {found}", *lost], [f"{report.judged:,} judged", *questions.unsettled, *rest]
+    if questions.nothing_judged:
+        why = [*questions.unsettled, *rest] or ["no subject of any rule was found"]
+        return ["? Nothing was judged, so this result is not a clean one"], why
+    unknown = [f"whether records were lost is not known: {questions.losses}"] if questions.losses else []
+    rest = [*questions.unsettled, *unknown, *rest]
     none = f"0 {new}violations, 0 {new}exposed over {report.judged:,} judged"
-    rest = f"{unsettled}{unknown}{unverifiable}"
-    mark = "?" if unsettled or unknown else "!" if report.lost_writes else "✓"
-    return (f"{mark} {in_short(report)}", f"; {none}{rest}") if report.lost_writes else (f"{mark} {none}", rest)
+    mark = "?" if questions.unsettled or unknown else "!" if missing else "✓"
+    return ([f"{mark} {missing}"], [none, *rest]) if missing else ([f"{mark} {none}"], rest)
+
+
+def _known_in_short(report: Report) -> list[str]:
+    """What earlier runs reported, and what the baseline accepts."""
+    writes = sum(one.batches for one in report.known_writes)
+    since = f" since {min(report.known.values())[:10]}" if report.known else ""
+    return [
+        *([f"{plural(len(report.known), 'finding')} known{since}"] if report.known else []),
+        *([f"{plural(writes, 'acknowledged write')} known to be missing"] if writes else []),
+        *([f"{plural(len(report.accepted), 'finding')} accepted"] if report.accepted else []),
+    ]
 
 
 def _consequences(report: Report) -> str:
@@ -115,27 +122,32 @@ def _consequences(report: Report) -> str:
     return f" ({plural(len(flagged), 'finding')} and {plural(inside, 'consequence')} of them)" if inside else ""
 
 
-def _unverifiable(report: Report) -> str:
+def _unverifiable(report: Report) -> list[str]:
     total = report.count(UNVERIFIABLE)
     if not total:
-        return ""
+        return []
     reasons = report.unverifiable_reasons.most_common()
     main = f": {reasons[0][0]}" if reasons else ""
     others = f" (+{plural(len(reasons) - 1, 'reason')} below)" if len(reasons) > 1 else ""
-    return f"; {total:,} unverifiable{main}{others}"
+    return [f"{total:,} unverifiable{main}{others}"]
 
 
-def _verdict(page: Page, report: Report) -> None:
-    line = headline(report)
+def _verdict(page: Page, report: Report, questions: OpenQuestions) -> None:
+    line = " ".join(filter(None, headline_parts(report, questions)))
     style = {"✗": "bold red", "✓": "bold green"}.get(line[0], "bold yellow")
     page.say((line, style), hang=2)
 
 
+def _clusters(page: Page, inventory: Inventory) -> None:
+    """Which clusters the report is about, and from when: findings of a single cluster do not name it again."""
+    clusters = ", ".join(inventory.clusters)
+    named = f"cluster{'' if len(inventory.clusters) == 1 else 's'} {clusters}" if clusters else "no cluster"
+    span = f", {inventory.first_time} to {inventory.last_time}" if inventory.first_time else ""
+    page.say((f"{named}{span}", ""), indent=2, hang=2)
+
+
 def _read(page: Page, inventory: Inventory) -> None:
     page.heading("What was read")
-    clusters = ", ".join(inventory.clusters) or "no cluster"
-    span = f", {inventory.first_time} to {inventory.last_time}" if inventory.first_time else ""
-    page.say((f"{clusters}{span}", ""), indent=2, hang=2)
     size = f"{plural(len(inventory.files), 'file')}, {inventory.lines:,} lines, {size_of(inventory.bytes)}"
     lines = (
         f"{inventory.events:,} lines have events, {inventory.ignored:,} ignored, {inventory.quarantined:,} quarantined"
@@ -198,16 +210,15 @@ def _unknown(inventory: Inventory) -> str:
 
 
 def _findings(page: Page, report: Report) -> None:
-    results = {rule.rule: rule for rule in report.rules}
     breaches = [finding for finding in report.findings if finding.verdict in BREACHES]
     flagged = report.flagged
     asked_for = [finding for finding in report.findings if finding.verdict not in BREACHES]
     if flagged:
         page.heading("Findings")
-        _groups(page, flagged, results, report.repeated)
+        _groups(page, report, flagged)
     if asked_for:
         page.heading("Shown on request")
-        _groups(page, asked_for, results, report.repeated)
+        _groups(page, report, asked_for)
     _known(page, report)
     _accepted(page, report, breaches)
     for rule, count in report.left_out.items():
@@ -259,7 +270,7 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
     for finding in breaches:
         if report.accepts(finding):
             accepted = report.accepted[finding.finding_id]
-            acceptance = f"  {_where(finding)}: {accepted}"
+            acceptance = f"  {_where(report, finding)}: {accepted}"
             page.say((f"{finding.rule} {finding.verdict}", "bold"), (acceptance, ""), indent=2, hang=2)
     if report.expired:
         page.say((f"expired, and counted again: {len(report.expired):,}", "bold yellow"), indent=2)
@@ -275,20 +286,19 @@ def _accepted(page: Page, report: Report, breaches: Iterable[Finding]) -> None:
         )
 
 
-def _groups(page: Page, found: Iterable[Finding], results: dict[str, RuleResult], repeated: Iterable[Repeated]) -> None:
+def _groups(page: Page, report: Report, found: Iterable[Finding]) -> None:
+    results = {rule.rule: rule for rule in report.rules}
     for number, members in enumerate(grouped(found)):
         if number:
             page.blank()
         of_group = (members[0].rule, members[0].verdict)
-        _group(
-            page,
-            results.get(members[0].rule),
-            members,
-            [one for one in repeated if (one.rule, one.verdict) == of_group],
-        )
+        repeated = [one for one in report.repeated if (one.rule, one.verdict) == of_group]
+        _group(page, report, results.get(members[0].rule), members, repeated)
 
 
-def _group(page: Page, result: RuleResult | None, members: list[Finding], repeated: list[Repeated]) -> None:
+def _group(
+    page: Page, report: Report, result: RuleResult | None, members: list[Finding], repeated: list[Repeated]
+) -> None:
     first = members[0]
     style = VERDICT_STYLE[first.verdict]
     count = plural(len(members), first.verdict) if first.verdict == VIOLATION else f"{len(members):,} {first.verdict}"
@@ -303,7 +313,7 @@ def _group(page: Page, result: RuleResult | None, members: list[Finding], repeat
         page.say((f"{one}", ""), indent=2, hang=2)
     for finding in members[:SHOWN_PER_RULE]:
         page.blank()
-        _finding(page, finding)
+        _finding(page, report, finding)
     if len(members) > SHOWN_PER_RULE:
         page.blank()
         page.say(
@@ -312,8 +322,10 @@ def _group(page: Page, result: RuleResult | None, members: list[Finding], repeat
         )
 
 
-def _finding(page: Page, finding: Finding) -> None:
-    page.say((finding.verdict, VERDICT_STYLE[finding.verdict]), (f"  {_where(finding)}", "bold"), indent=2, hang=2)
+def _finding(page: Page, report: Report, finding: Finding) -> None:
+    page.say(
+        (finding.verdict, VERDICT_STYLE[finding.verdict]), (f"  {_where(report, finding)}", "bold"), indent=2, hang=2
+    )
     page.field("expected", finding.expected)
     page.field("observed", finding.observed)
     for number, reason in enumerate(finding.because):
@@ -323,11 +335,11 @@ def _finding(page: Page, finding: Finding) -> None:
         text = line.text if line.text is not None else "(the file can't be read any more)"
         page.say((excerpt(text, finding), "dim"), indent=6)
     for one in finding.consequences:
-        page.field("so also", f"{one.rule} {one.verdict}: {_where(one)}: {one.observed}")
+        page.field("so also", f"{one.rule} {one.verdict}: {_where(report, one)}: {one.observed}")
 
 
-def _where(finding: Finding) -> str:
-    return ", ".join(part for part in (finding.subject, finding.where, finding.time) if part)
+def _where(report: Report, finding: Finding) -> str:
+    return ", ".join(part for part in (finding.subject, report.where(finding), finding.time) if part)
 
 
 def _families(page: Page, report: Report) -> None:
@@ -404,9 +416,9 @@ def _reasons(page: Page, rule: RuleResult) -> None:
         )
 
 
-def _next(page: Page, report: Report) -> None:
+def _next(page: Page, report: Report, questions: OpenQuestions) -> None:
     page.heading("What to do next")
-    for step in next_steps(report):
+    for step in next_steps(report, questions):
         page.say(*((text, "bold" if is_command else "") for text, is_command in step), indent=2, hang=2)
 
 

@@ -17,7 +17,7 @@ from epochaudit.events.schema import columns, spark_schema
 from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.pipeline import REPORTED, Audit
-from epochaudit.report.contents import Report, merged
+from epochaudit.report.contents import LostWrites, Report, merged
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Span
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
@@ -68,7 +68,7 @@ def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | Non
     if last is None or last["settings"] != evaluation.settings or last["generations"] != evaluation.generations:
         return None
     report = _report(directory, last, lambda *_: True)
-    return None if report.failures else report
+    return None if report.failures else replace(report, known_writes=report.lost_writes)
 
 
 def last_run(runs: DataFrame) -> Row | None:
@@ -79,8 +79,13 @@ def last_run(runs: DataFrame) -> Row | None:
 
 def last_report(directory: Directory, cluster: str | None, new: bool | datetime) -> Report:
     """The report of the last run of each cluster, or of one. new: as at `nightly.reported`. Raises WarehouseError."""
-    runs = _last_runs(directory, cluster)
-    return merged(_report(directory, run, _is_known(run["run_id"], new)) for run in runs)
+    reports = []
+    for run in _last_runs(directory, cluster):
+        report = _report(directory, run, _is_known(run["run_id"], new))
+        before = f"{new:%Y%m%dT%H%M%S}" if isinstance(new, datetime) else run["run_id"] if new else ""
+        known_writes = _known_writes(directory, report, run["clusters"], before)
+        reports.append(replace(report, known_writes=known_writes))
+    return merged(reports)
 
 
 def _last_runs(directory: Directory, cluster: str | None) -> list[Row]:
@@ -136,14 +141,13 @@ def _is_known(run_id: str, new: bool | datetime) -> IsKnown:
 
 
 def with_known(directory: Directory, report: Report, recorded_by: Run) -> Report:
-    """The report of a run that recorded it and is not completed yet, with the findings as known that earlier runs reported."""
+    """The report of a run that recorded it and is not completed yet; findings and lost writes that earlier runs reported are known."""
+    run_id, clusters = recorded_by.run_id, report.inventory.clusters
+    report = replace(report, known_writes=_known_writes(directory, report, clusters, before=run_id))
     if not report.findings:
         return report
-    run_id = recorded_by.run_id
     found = _open_findings(directory, run_id).select("finding_id", "history").collect()
-    return replace(
-        report, known=_known(directory, report.inventory.clusters, run_id, found, _is_known(run_id, new=True))
-    )
+    return replace(report, known=_known(directory, clusters, run_id, found, _is_known(run_id, new=True)))
 
 
 def _known(
@@ -158,6 +162,20 @@ def _known(
     completed = sorted({run_id, *(row["run_id"] for row in runs)})
     opened = {row["finding_id"]: Opened.of(row["history"]) for row in found}
     return {id: one.at for id, one in sorted(opened.items()) if is_known(one, one.reported_by(completed))}
+
+
+def _known_writes(directory: Directory, report: Report, clusters: Iterable[str], before: str) -> tuple[LostWrites, ...]:
+    """Those lost writes of the report that the last completed run of their cluster before this run id, or time, had, too.
+
+    Of writes that have become more since, the earlier run had not reported all: these are new.
+    """
+    known: dict[tuple[object, ...], int] = {}
+    runs = directory.table("runs").where(F.col("run_id") < before)
+    for cluster in clusters if report.lost_writes else ():
+        if last := last_run(runs.where(F.array_contains("clusters", cluster))):
+            earlier = msgspec.json.decode(last["report"], type=Report).lost_writes
+            known |= {one.key: one.batches for one in earlier if one.cluster == cluster}
+    return tuple(one for one in report.lost_writes if one.batches <= known.get(one.key, 0))
 
 
 def _open_findings(directory: Directory, run_id: str) -> DataFrame:

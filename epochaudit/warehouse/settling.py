@@ -353,13 +353,8 @@ def _known(now: Removal, before: Removal) -> Removal:
 
 def _lost_writes(now: Iterable[LostWrites], before: Iterable[LostWrites]) -> tuple[LostWrites, ...]:
     """The lost writes of tonight and of earlier runs. Where both have one, the run with more of its batches had more of the requests."""
-
-    def key(one: LostWrites) -> tuple[object, ...]:
-        subject = one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch
-        return *subject, one.acks, one.client, one.host, one.transactional_id
-
-    found = {key(one): one for one in before}
+    found = {one.key: one for one in before}
     for one in now:
-        if key(one) not in found or found[key(one)].batches <= one.batches:
-            found[key(one)] = one
+        if one.key not in found or found[one.key].batches <= one.batches:
+            found[one.key] = one
     return tuple(found.values())

@@ -18,6 +18,7 @@ from epochaudit.inventory.inventory import Inventory, Migration, Mode
 from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
 from epochaudit.report.contents import Acceptance, Repeated, Report
+from epochaudit.report.losses import OpenQuestions
 from epochaudit.report.next_steps import next_steps
 from epochaudit.report.text import headline, headline_parts
 from tests.hostile import UNSAFE, hostile_report
@@ -78,15 +79,16 @@ def test_the_verdict_comes_first_and_is_the_title(report: Report) -> None:
 
 
 def test_what_was_judged_and_what_is_missing_is_smaller_than_the_answer(report: Report, lacking: Report) -> None:
-    answer, rest = headline_parts(lacking)
-    assert (answer, f"{answer} {rest}") == ("✗ 1 violation, 0 exposed;", headline(lacking))
+    answer, rest = headline_parts(lacking, OpenQuestions.of(lacking))
+    assert (answer, f"{answer} {rest}") == ("✗ 1 violation, 0 exposed.", headline(lacking))
     assert f'<h1 class="bad">{answer} <small>41,034 judged; evidence is missing: all logs of node 3' in html.render(
         lacking
     )
+    assert rest.endswith("(+1 reason below).")
     nothing = Report("0.1.0", Inventory(), (), ())
-    assert headline_parts(nothing)[1] == "no subject of any rule was found"
+    assert headline_parts(nothing, OpenQuestions.of(nothing))[1] == "No subject of any rule was found."
     clean = replace(report, findings=(), rules=report.rules[:1])
-    assert headline_parts(clean) == (headline(clean), "")
+    assert headline_parts(clean, OpenQuestions.of(clean)) == (headline(clean), "")
     assert "<small>" not in html.render(clean)
 
 
@@ -122,14 +124,14 @@ def test_missing_logs_are_listed(report: Report, lacking: Report) -> None:
     assert "missing" not in Page(html.render(report)).text.split("What was read")[-1]
     read = Page(html.render(lacking)).text.split("What was read")[-1]
     assert "all logs of node 3, which others name (about 4,100 answers); collect its log directory" in read
-    assert "version unknown 3 west named by others no log" in read
+    assert "version unknown 3 named by others no log" in read
     assert "Not here for any node: request log; verdicts rest on the other logs." in read
 
 
 def test_the_page_says_what_to_do_next_before_it_proves_anything(lacking: Report) -> None:
     page = html.render(lacking)
     steps = page[page.index('<h2 id="next">What to do next</h2>') : page.index('<h2 id="findings">')]
-    for step in next_steps(lacking):
+    for step in next_steps(lacking, OpenQuestions.of(lacking)):
         assert all(words in unescape(steps) for words, _ in step)
     assert "<code>epochaudit explain SR-01</code>: " in steps
     assert "Evidence is missing: all logs of node 3, which others name" in steps
@@ -317,6 +319,6 @@ def test_a_loss_is_reported_before_everything_else(report: Report, finding: Find
     assert "Read on without noticing: c1 (g1), offsets 10 to 29" in text
     assert "written in leader epochs 0, 1; truncated by broker 1 (its log ended at 30)" in text
     assert "Had read them: c2, offsets 10 to 12" in text
-    assert "orders-7 of west" in text
+    assert "orders-7: offsets" in text
     assert f"offsets {first} to 29, {30 - first} records at most, discarded since leader epoch 2" in text
     assert text.index("records at most") < text.index("the StopReplica carries leader epoch 2")

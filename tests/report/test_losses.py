@@ -80,13 +80,13 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
-    assert "orders-0 of west: offsets 10 to 29, 20 records at most, discarded since leader epoch 3" in page
+    assert "orders-0: offsets 10 to 29, 20 records at most, discarded since leader epoch 3" in page
     assert "read on without noticing, and skipped offsets 10 to 24 of the new log: a (g)" in page
     assert "4 leader epochs judged; 2 more could not be judged" in page
     assert elections_judged(judged) == (4, 2)
     removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
     page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
-    assert "orders-0 of west: offsets 10 to 29, 18 records, discarded since leader epoch 3" in page
+    assert "orders-0: offsets 10 to 29, 18 records, discarded since leader epoch 3" in page
 
 
 def _two_losses(finding: Finding) -> tuple[Finding, ...]:
@@ -100,8 +100,8 @@ def _two_exposed(report: Report) -> Report:
 def test_a_page_about_a_loss_says_first_that_and_how_much_was_lost(judged: Report, finding: Finding) -> None:
     lost = replace(_two_exposed(judged), findings=_two_losses(finding))
     discarded = "21 records at most were discarded from 2 partitions"
-    assert headline(lost).startswith(f"✗ 0 violations, 2 exposed; {discarded}; 5 judged")
-    assert render(lost).splitlines()[3].startswith(f"  Yes: {discarded}.")
+    assert headline(lost).startswith(f"✗ 0 violations, 2 exposed; {discarded}. 5 judged")
+    assert render(lost).splitlines()[4].startswith(f"  Yes: {discarded}.")
     assert f"<p><strong>Yes: {discarded}.</strong></p>" in html.render(lost)
     removals = tuple(Removal("west", "orders", None, n, 3, 10, last, counted=n + 1) for n, last in ((0, 29), (1, 10)))
     assert "  Yes: 3 records were discarded from 2 partitions." in render(replace(lost, removals=removals))
@@ -114,8 +114,38 @@ def test_the_headline_counts_no_loss_that_is_accepted_or_known(judged: Report, f
     known = replace(lost, known={"e": "2026-11-20T02:00:00"})
     accepted = lost.accepting({"e": Acceptance("drill", "me", date(2027, 1, 1))}, expired=set(), unmatched={})
     for report in (known, accepted):
-        assert "; 1 record at most was discarded from 1 partition; " in headline(report)
-        assert "Yes: 21 records at most were discarded from 2 partitions." in render(report)
+        assert "; 1 record at most was discarded from 1 partition. " in headline(report)
+    assert "Yes: 21 records at most were discarded from 2 partitions." in render(accepted)
+
+
+def test_a_loss_that_an_earlier_run_reported_stands_apart_from_what_is_new(judged: Report, finding: Finding) -> None:
+    lost = replace(_two_exposed(judged), findings=_two_losses(finding))
+    known, new = "20 records at most were discarded from 1 partition", "1 record at most was discarded from 1 partition"
+    one_known = replace(lost, known={"e": "2026-11-20T02:00:00"})
+    assert f"  Yes: {new}. Known from earlier runs: {known}.\n" in render(one_known, width=200)
+    page = render(one_known, width=200)
+    assert page.index("  orders-1: offset 10,") < page.index("  orders-0 (known since 2026-11-20): offsets 10 to 29,")
+    rendered = html.render(one_known)
+    assert f"<p><strong>Yes: {new}. Known from earlier runs: {known}.</strong></p>" in rendered
+    assert rendered.index("<h3>orders-1</h3>") < rendered.index(
+        "<h3>orders-0 <small>known since 2026-11-20</small></h3>"
+    )
+    all_known = replace(lost, known={"e": "2026-11-20T02:00:00", "f": "2026-11-21T02:00:00"})
+    both = "Nothing new. Known from earlier runs: 21 records at most were discarded from 2 partitions."
+    assert f"  {both}\n" in render(all_known, width=200)
+    assert f"<p><strong>{both}</strong></p>" in html.render(all_known)
+    assert "Yes:" not in render(all_known)
+    assert headline(all_known).startswith(
+        "✓ 0 new violations, 0 new exposed over 5 judged. 2 findings known since 2026"
+    )
+    assert [one["known_since"] for one in document(one_known)["losses"]] == ["2026-11-20T02:00:00", None]
+
+
+def test_a_new_loss_with_a_finding_that_is_known_is_new(judged: Report, finding: Finding) -> None:
+    written = _removed(finding, rule="AW-01", finding_id="w")
+    lost = replace(_two_exposed(judged), findings=(_removed(finding), written), known={"e": "2026-11-20T02:00:00"})
+    assert "Yes: 20 records at most were discarded from 1 partition." in render(lost)
+    assert "Known from earlier runs:" not in render(lost)
 
 
 def test_a_loss_has_the_reasons_of_its_finding_unless_its_missing_writes_have_them(
@@ -138,9 +168,9 @@ def test_committed_records_that_were_truncated_without_a_finding_are_no_clean_re
     passed = replace(judged, findings=(), rules=tuple(replace(one, verdicts=counts) for one in judged.rules))
     one = replace(REMOVED, given_out=None, committed=True)
     found = replace(passed, removals=(one, replace(one, partition=1)))
-    first, *_ = headline(found).split("; 2 unverifiable")
-    assert first == (
-        "? 0 violations, 0 exposed over 3 judged; 44 records at most, some of them committed, were truncated from orders-0 "
+    first = headline(found)
+    assert first.startswith(
+        "? 0 violations, 0 exposed over 3 judged. 44 records at most, some of them committed, were truncated from orders-0 "
         "and 1 more partition; whether the new leader has them is not in the evidence"
     )
     answer = (
@@ -151,7 +181,7 @@ def test_committed_records_that_were_truncated_without_a_finding_are_no_clean_re
     assert answer in html.render(found)
     assert "Nothing to fix" not in render(found)
     alone = replace(passed, removals=(replace(one, last_offset=10),))
-    assert "; 1 committed record was truncated from orders-0; whether the new leader has it is not in" in headline(
+    assert ". 1 committed record was truncated from orders-0; whether the new leader has it is not in" in headline(
         alone
     )
     assert "Perhaps:" not in render(replace(passed, removals=(replace(one, committed=None),)))
@@ -161,14 +191,14 @@ def test_without_state_change_logs_no_headline_is_a_clean_one(judged: Report) ->
     counts = {"HW-04": {PASS: 7}, "TR-06": {}}
     rules = tuple(RuleResult(rule, "n", "t", "KIP-320", "high", verdicts) for rule, verdicts in counts.items())
     quiet = replace(judged, rules=rules, findings=())
-    assert headline(quiet) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert headline(quiet) == "✓ 0 violations, 0 exposed over 7 judged."
     assert "  not known: no leader epoch that follows another is recorded\n" in render(quiet)
     absent = ("request_log", "state_change_log")
     without = replace(quiet, inventory=replace(quiet.inventory, absent_logs=absent))
     reason = "no node's state-change.log is here, so no leader epoch could be judged"
     assert (
         headline(without)
-        == f"? 0 violations, 0 exposed over 7 judged; whether records were lost is not known: {reason}"
+        == f"? 0 violations, 0 exposed over 7 judged. Whether records were lost is not known: {reason}."
     )
     printed = " ".join(render(without).split())
     assert f"Was data lost? not known: {reason}" in printed
@@ -179,7 +209,7 @@ def test_without_state_change_logs_no_headline_is_a_clean_one(judged: Report) ->
     assert "Nothing to fix" not in printed
     assert "Not known: no node&#39;s state-change.log is here" in html.render(without)
     selected = replace(without, rules=rules[:1])
-    assert headline(selected) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert headline(selected) == "✓ 0 violations, 0 exposed over 7 judged."
     assert "  not asked: TR-06, which judges it, is not among the selected rules\n" in render(selected)
 
 
@@ -210,7 +240,7 @@ def test_what_consumers_skip_of_a_topic_that_was_created_again_is_no_loss_but_li
     )
     page = " ".join(render(report).split())
     assert (
-        "orders-0 of west: offsets 0 to 19, 20 records at most of the topic created again (topic id new) are in its log, "
+        "orders-0: offsets 0 to 19, 20 records at most of the topic created again (topic id new) are in its log, "
         "but never reached a, b"
     ) in page
 
@@ -280,6 +310,5 @@ def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | No
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
     assert sentence in page
     assert (
-        "orders-0 of west: offset 10, discarded since leader epoch 3; written in leader epoch 2; truncated by broker 1"
-        in page
+        "orders-0: offset 10, discarded since leader epoch 3; written in leader epoch 2; truncated by broker 1" in page
     )

@@ -15,7 +15,7 @@ from epochaudit.report import html, json_report, missing_writes, text
 from epochaudit.report.contents import LostWrites, Report, RuleResult
 from epochaudit.report.losses import Loss, losses_of
 from epochaudit.report.lost_writes import lost_rows
-from epochaudit.report.missing_writes import LAST_ANSWERS, SEND_AGAIN, completeness, summary
+from epochaudit.report.missing_writes import LAST_ANSWERS, SEND_AGAIN, answer, completeness
 from epochaudit.rules.rule import EXPOSED, PASS, UNVERIFIABLE
 from tests.replay.histories import history
 
@@ -83,8 +83,8 @@ def test_all_formats_tell_acks_apart_and_name_producers_and_lines(report: Report
     lost = replace(report, lost_writes=(AUDIT, SHOP))
     page = " ".join(text.render(lost, width=200).split())
     promised, leaders = (
-        "orders-0 of west: 30 writes of 1 producer that were acknowledged with acks=all are missing since leader epoch 7",
-        "orders-0 of west: 1 write of 1 producer that was acknowledged with acks=1, which promises no more than",
+        "orders-0: 30 writes of 1 producer that were acknowledged with acks=all are missing since leader epoch 7",
+        "orders-0: 1 write of 1 producer that was acknowledged with acks=1, which promises no more than",
     )
     assert page.index(promised) < page.index(leaders)
     assert (
@@ -118,15 +118,16 @@ def lines(report: Report, width: int = 200) -> list[str]:
 def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report) -> None:
     lost = replace(clean, lost_writes=(replace(AUDIT, election="clean", candidates_before="the ISR [1, 2]"), WEB))
     page = lines(lost)
-    assert page[:7] == [
-        "! 34 acknowledged writes are missing (all with acks=1); 0 violations, 0 exposed over 7 judged",
+    assert page[:8] == [
+        "! 34 acknowledged writes are missing (all with acks=1). 0 violations, 0 exposed over 7 judged.",
+        "  cluster west",
         "",
         "Was data lost?",
         "  Yes: 34 acknowledged writes of 2 producers are missing from 1 partition, with acks=1. It promises no more than the leader's"
         " copy: no rule is broken.",
         f"    orders-0: 34 writes with acks=1, offsets 91 to 118: web 33, audit 1; acknowledged until {ANSWERED}",
         f"  {LAST_ANSWERS}",
-        "  orders-0 of west: 34 writes of 2 producers that were acknowledged with acks=1, which promises no more than the leader's copy,"
+        "  orders-0: 34 writes of 2 producers that were acknowledged with acks=1, which promises no more than the leader's copy,"
         " are missing since leader epoch 7, which starts at offset 90",
     ]
     assert (
@@ -138,7 +139,7 @@ def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report
     document = json.loads(json_report.render(lost))
     assert document["headline"] == page[0]
     assert document["missing_writes"] == {
-        "acks_all": 0, "acks_1": 34, "summary": page[3].strip(), "completeness": LAST_ANSWERS
+        "acks_all": 0, "acks_1": 34, "summary": page[4].strip(), "completeness": LAST_ANSWERS
     }  # fmt: skip
     first = document["lost_writes"][0]
     assert [first[name] for name in ("election", "candidates_before", "acknowledged_by", "begun_by", "begun_at")] == [
@@ -146,14 +147,14 @@ def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report
     ]  # fmt: skip
     rendered = html.render(lost)
     answer = rendered[rendered.index('id="lost"') :]
-    assert page[3].strip().replace("'", "&#39;") in answer
-    assert answer.index(page[3].strip()[:30]) < answer.index("web 33, audit 1") < answer.index("<article")
+    assert page[4].strip().replace("'", "&#39;") in answer
+    assert answer.index(page[4].strip()[:30]) < answer.index("web 33, audit 1") < answer.index("<article")
 
 
 def test_both_kinds_of_acks_are_counted_apart(report: Report) -> None:
     lost = replace(report, lost_writes=(AUDIT, SHOP))
     assert text.headline(lost).startswith(
-        "✗ 1 violation, 0 exposed; 31 acknowledged writes are missing (30 with acks=all, 1 with acks=1); 41,034 judged"
+        "✗ 1 violation, 0 exposed; 31 acknowledged writes are missing (30 with acks=all, 1 with acks=1). 41,034 judged"
     )
     assert (
         "Yes: 31 acknowledged writes of 2 producers are missing from 1 partition, 30 with acks=all, 1 with acks=1."
@@ -166,13 +167,13 @@ def test_lost_offsets_are_named_before_the_missing_writes_among_them(
 ) -> None:
     loss = Loss("c", "orders", None, 0, 3, 10, 29, committed=True, given_out=True, finding_ids=(), skipped=())
     monkeypatch.setattr(missing_writes, "losses_of", lambda _: (loss, replace(loss, partition=1, last_offset=10)))
-    assert summary(replace(report, lost_writes=(SHOP,))).startswith(
+    assert answer(replace(report, lost_writes=(SHOP,))).startswith(
         "Yes: 21 records at most were discarded from 2 partitions. 30 acknowledged writes of 1 producer are missing"
     )
 
 
 def test_a_page_without_missing_writes_says_nothing_of_them(clean: Report) -> None:
-    assert text.headline(clean) == "✓ 0 violations, 0 exposed over 7 judged"
+    assert text.headline(clean) == "✓ 0 violations, 0 exposed over 7 judged."
     assert "Yes:" not in text.render(clean)
     assert json.loads(json_report.render(clean))["missing_writes"] == {
         "acks_all": 0, "acks_1": 0, "summary": None, "completeness": None
@@ -215,10 +216,11 @@ def test_a_partition_of_several_clusters_is_named_with_its_cluster(clean: Report
     inventory = replace(clean.inventory, clusters=("east", "west"))
     lost = replace(clean, inventory=inventory, lost_writes=(AUDIT, replace(SHOP, cluster="east")))
     page = lines(lost)
-    assert page[4].startswith(
+    assert page[1] == "  clusters east, west"
+    assert page[5].startswith(
         "    orders-0 of east: 30 writes with acks=all, offsets 90 to 119: shop; acknowledged until"
     )
-    assert page[5].startswith("    orders-0 of west: 1 write with acks=1, offset 95: audit; acknowledged until")
+    assert page[6].startswith("    orders-0 of west: 1 write with acks=1, offset 95: audit; acknowledged until")
 
 
 def test_findings_about_one_leader_epoch_are_one_loss(report: Report, finding: Finding) -> None:
@@ -230,3 +232,22 @@ def test_findings_about_one_leader_epoch_are_one_loss(report: Report, finding: F
     assert (loss.first_offset, loss.last_offset, loss.committed, loss.finding_ids) == (10, 29, True, ("e", "w"))
     (alone,) = losses_of(replace(report, findings=(write,)))
     assert (alone.first_offset, alone.last_offset, alone.skipped) == (10, 29, ())
+
+
+def test_writes_that_an_earlier_run_reported_are_known(report: Report, clean: Report) -> None:
+    all_known = replace(clean, lost_writes=(AUDIT,), known_writes=(AUDIT,))
+    assert lines(all_known)[:5] == [
+        "✓ 0 new violations, 0 new exposed over 7 judged. 1 acknowledged write known to be missing.",
+        "  cluster west",
+        "",
+        "Was data lost?",
+        "  Nothing new. Known from earlier runs: 1 acknowledged write of 1 producer is missing from 1 partition, with acks=1. It promises"
+        " no more than the leader's copy: no rule is broken.",
+    ]
+    assert SEND_AGAIN not in " ".join(lines(all_known))
+    one_new = replace(report, lost_writes=(AUDIT, SHOP), known_writes=(AUDIT,))
+    assert "; 30 acknowledged writes are missing (all with acks=all). " in text.headline(one_new)
+    assert (
+        "Yes: 30 acknowledged writes of 1 producer are missing from 1 partition, with acks=all. Known from earlier runs: 1 acknowledged"
+    ) in answer(one_new)
+    assert [one["known"] for one in json.loads(json_report.render(one_new))["lost_writes"]] == [True, False]

@@ -118,7 +118,7 @@ def test_all_formats_name_the_group_the_member_and_the_lines(report: Report) -> 
     stuck = replace(report, stuck=(MEMBER,))
     sentence = "asked broker 1 for it 27 times from 2026-11-21T04:55:03.360 until 2026-11-21T04:55:16.446"
     page = " ".join(text.render(stuck).split())
-    assert "orders-0 of west: group g is stuck: it had committed offset 20; its member c" in page
+    assert "orders-0: group g is stuck: it had committed offset 20; its member c" in page
     assert sentence in page
     assert "the first answer without an offset: broker-1/kafka-request.log:7" in page
     assert sentence in html.render(stuck)
