@@ -395,8 +395,9 @@ def _concluded(
     report: Report, chosen: settings.Settings, destinations: Iterable[tuple[str, str]], diagnostics: Diagnostics
 ) -> int:
     """Deliver a report, and return its exit code."""
-    from epochaudit.report.losses import unsettled_of
+    from epochaudit.report.losses import OpenQuestions
     from epochaudit.report.neutral import neutral
+    from epochaudit.rules.catalogue import names_rules_only
     from epochaudit.rules.rule import UNVERIFIABLE
 
     diagnostics.report = report
@@ -408,9 +409,10 @@ def _concluded(
     if report.failures:
         failed = "; ".join(f"{rule}: {why}" for rule, why in report.failures.items())
         return _could_not_run(diagnostics, f"rules failed, what they judge is unknown: {failed}")
-    # a selection of rules that are about nothing in this cluster has its answer
-    without_verdict = not report.judged and (report.count(UNVERIFIABLE) or not chosen.select)
-    unsettled = unsettled_of(report) or (["nothing was judged"] if without_verdict else [])
+    # single rules that are about nothing in this cluster have their answer; of a family or a KIP some rule was to be judged
+    answered = chosen.select and not report.count(UNVERIFIABLE) and names_rules_only(chosen.select)
+    questions = OpenQuestions.of(report)
+    unsettled = questions.unsettled or (["nothing was judged"] if questions.nothing_judged and not answered else [])
     if unsettled and not chosen.allow_incomplete and chosen.fail_on != "never":
         click.echo(
             f"epochaudit: nothing was found, but {neutral('; '.join(unsettled))}; --allow-incomplete accepts that",

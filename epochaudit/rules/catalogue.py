@@ -95,6 +95,11 @@ def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Ru
     )
 
 
+def names_rules_only(select: Iterable[str]) -> bool:
+    """Whether a selection names rules by their ids, and neither a family nor a KIP."""
+    return {name.strip().upper() for name in select} <= {rule.id for rule in catalogue()}
+
+
 def _names(rule: Rule) -> set[str]:
     return {rule.id, rule.family, rule.kip.upper()}
 

@@ -121,8 +121,19 @@ def test_a_result_that_judged_nothing_is_incomplete(
 
 def test_selected_rules_that_are_about_nothing_here_are_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with()))
-    assert app.main(["audit", "capture", "--select", "SR-01"]) == CLEAN
+    assert app.main(["audit", "capture", "--select", "SR-01", "--select", "ti-01"]) == CLEAN
     assert app.main(["audit", "capture"]) == INCOMPLETE
+
+
+@pytest.mark.parametrize("select", [["SR"], ["KIP-570"], ["SR-01", "TI"]])
+def test_a_selected_family_of_which_nothing_was_judged_is_no_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], select: list[str]
+) -> None:
+    monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(report_with()))
+    selection = [part for name in select for part in ("--select", name)]
+    assert app.main(["audit", "capture", *selection]) == INCOMPLETE
+    assert "nothing was found, but nothing was judged" in capsys.readouterr().err
+    assert app.main(["audit", "capture", *selection, "--allow-incomplete"]) == CLEAN
 
 
 def test_exposed_is_the_default_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
