@@ -455,7 +455,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
 
     exposure: the high watermark with which the leader began the epoch. first_whole, last_whole: the first and the last state of which
     more is recorded than brokers know: a record, or a statement of a ZooKeeper controller. Structs of partition_epoch and, of the
-    first such record, position; in last_whole negative.
+    first such record, position; in last_whole negative, with isr_since.
     """
     starts = F.col("event_type") == LEADER_STARTS
     has_state = F.col("isr").isNotNull() & F.col("partition_epoch").isNotNull()
@@ -467,7 +467,7 @@ def by_epoch(states: DataFrame) -> DataFrame:
     earliest = (-F.col("own_ref.time_ms")).alias("earliest")
     last_state = F.struct("partition_epoch", "elr", recovery, "isr", earliest, "own_ref")
     is_whole = has_state & ~F.col("event_type").isin(*_OF_BROKERS)
-    last_whole = F.struct("partition_epoch", (-F.col("position")).alias("position"))
+    last_whole = F.struct("partition_epoch", (-F.col("position")).alias("position"), "isr_since")
     from_batch = F.when(F.array_contains("elr_in_batch", F.col("leader")), F.struct("partition_epoch", "elr_in_batch"))
     recovers = F.col("leader_recovery_state") == RECOVERING
     in_time = F.struct(F.col("own_ref.time_ms").alias("time_ms"), "own_ref")
@@ -531,7 +531,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch.
 
     And first_partition_epoch, that of the first recorded state of the leader epoch; election_position, of the record that states it;
-    isr_position, of the record of the last state before, or of the one before that if its ISR is empty; null without such a record;
+    isr_position, of the record since which the ISR of the last state before has stood, or that of the one before if it is empty (isr_since
+    of `partition_states`); null without such a record;
     and the columns of `_with_begun`.
 
     election is one of
@@ -579,7 +580,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "election_ref": F.coalesce(unclean_ref, "first_state.own_ref"),
                 "first_partition_epoch": first["partition_epoch"],
                 "election_position": F.when(elected_whole, F.col("first_whole.position")),
-                "isr_position": F.when(whole_before, -isr_made["position"]),
+                "isr_position": F.when(whole_before, isr_made["isr_since"]),
                 "previous_isr": before["isr"],
                 "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],

@@ -22,12 +22,12 @@ from epochaudit.spark.memo import checkpointed
 
 _RECORDED: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "leader", "isr", "elr",
-    "leader_recovery_state", "elr_in_batch", "completes_reassignment", "position", "own_ref",
+    "leader_recovery_state", "elr_in_batch", "completes_reassignment", "position", "isr_since", "own_ref",
 )  # fmt: skip
 _STATE: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "ambiguous_name", "partition", "leader_epoch", "partition_epoch",
-    "leader", "isr", "elr", "leader_recovery_state", "elr_in_batch", "completes_reassignment", "position", "previous_epoch", "start_offset",
-    "high_watermark", "file_order", "byte_offset", "own_ref",
+    "leader", "isr", "elr", "leader_recovery_state", "elr_in_batch", "completes_reassignment", "position", "isr_since",
+    "previous_epoch", "start_offset", "high_watermark", "file_order", "byte_offset", "own_ref",
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def leader_states(events: DataFrame) -> DataFrame:
     Needs: the events table. Clock: leader epoch, then partition epoch; both count per topic id.
     Columns: cluster, node (that states it; null for a record), event_type, topic, topic_id, ambiguous_name (the name alone does
     not identify a topic), partition, leader_epoch, partition_epoch, leader (-1: none), isr, elr, leader_recovery_state,
-    elr_in_batch, completes_reassignment and position (of a metadata record, see `partition_states`; position is its clock),
+    elr_in_batch, completes_reassignment, isr_since and position (of a metadata record, see `partition_states`; position is its clock),
     previous_epoch (as the line states it), start_offset and high_watermark (of LEADER_STARTS; offsets), file_order, byte_offset, own_ref.
     """
     none = F.lit(None)
@@ -52,6 +52,7 @@ def leader_states(events: DataFrame) -> DataFrame:
             "elr_in_batch": none.cast("array<int>"),
             "completes_reassignment": none.cast("boolean"),
             "position": none.cast("bigint"),
+            "isr_since": none.cast("bigint"),
             "start_offset": F.when(leads, F.col("start_offset")),
             "high_watermark": F.when(leads, F.col("high_watermark")),
         }
@@ -77,10 +78,16 @@ def _stated(events: DataFrame) -> DataFrame:
             "elr_in_batch": none.cast("array<int>"),
             "completes_reassignment": none.cast("boolean"),
             "position": none.cast("bigint"),
+            "isr_since": none.cast("bigint"),
         }
     )
+    of_record = F.col("scope") == OF_RECORD
     states = partition_states(events, OF_RECORD, OF_CONTROLLER, OF_REQUEST).withColumns(
-        {"own_ref": F.col("state_ref"), "position": F.when(F.col("scope") == OF_RECORD, F.col("clock"))}
+        {
+            "own_ref": F.col("state_ref"),
+            "position": F.when(of_record, F.col("clock")),
+            "isr_since": F.when(of_record, F.col("isr_since")),
+        }
     )
     stated = with_identity(states.select(*_RECORDED).unionByName(rows.select(*_RECORDED)), topic_incarnations(events))
     missing = {
