@@ -80,7 +80,7 @@ def test_a_clean_result_over_missing_evidence_has_an_exit_code_of_its_own(
     monkeypatch.setattr(app, "audited", lambda *_, **__: nullcontext(replace(report_with(verdict), inventory=LACKING)))
     assert app.main(["audit", "capture", *arguments]) == code
     printed = capsys.readouterr()
-    assert "evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(printed.out.split())
+    assert "Evidence is missing: the request log of node 1 (about 4,100 answers)" in " ".join(printed.out.split())
     assert ("--allow-incomplete accepts that" in printed.err) == (code == INCOMPLETE)
 
 

@@ -156,9 +156,14 @@ class Picture:
     note: str = ""
 
     @property
+    def subject(self) -> str:
+        """`orders-3`."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
     def title(self) -> str:
         """`orders-3 of west`."""
-        return f"{self.topic}-{self.partition} of {self.cluster}"
+        return f"{self.subject} of {self.cluster}"
 
     @property
     def steps(self) -> tuple[Step, ...]:
