@@ -19,6 +19,7 @@ from epochaudit.events.event_types import (
     REQUEST_LOG_FILTERED,
     ZK_MIGRATION_STATE_RECORD,
 )
+from epochaudit.events.views import holds
 from epochaudit.kafka.field_values import BROKER, CONTROLLER, ROLES, ZkMigrationState
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def event_groups(events: DataFrame) -> DataFrame:
         **{name: F.col(name) for name in ("source", "event_type", "cluster")},
         "node": F.when(~is_record, F.col("node")),
         "error_code": F.when(is_request, F.col("error_code")),
-        "requested": is_request & F.coalesce("in_request", F.lit(False)) & F.col("partition").isNotNull(),
+        "requested": is_request & holds(F.col("in_request")) & F.col("partition").isNotNull(),
         **{name: F.when(statement | of_mode, F.col(name)) for name in ("name", "value")},
         "time_ms": F.when(of_mode, F.col("time_ms")),
     }

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     STRAY_PARTITION,
 )
 from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS, SLACK_MS
-from epochaudit.events.views import RANGE, of_types
+from epochaudit.events.views import RANGE, holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.control_plane.isr_expansions import join_times
@@ -68,7 +68,7 @@ def ranges_to_read_again(events: DataFrame, edges: EdgesBySubject) -> DataFrame:
         of_key = times.where(F.col("at_ms").isNotNull()).groupBy(*key).agg(F.collect_set("at_ms").alias(name))
         rows = rows.join(F.broadcast(of_key), list(key), "left")
     crossed = (F.exists(name, _within) for name in ("edges_1", "edges_2", "edges_3"))
-    found = reduce(lambda one, other: one | other, (F.coalesce(c, F.lit(False)) for c in crossed))
+    found = reduce(lambda one, other: one | other, (holds(c) for c in crossed))
     return rows.where(found).select(*RANGE).distinct()
 
 
@@ -105,7 +105,7 @@ def edges_by_subject(events: DataFrame) -> EdgesBySubject:
     )
     deletions = deletions.select(*nodes, F.explode(F.array("from_ms", "until_ms")).alias("at_ms"))
     refused = of_types(events, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH).where(
-        binds() | F.coalesce(F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH, F.lit(False))
+        binds() | holds(F.col("error_code") == Errors.UNKNOWN_LEADER_EPOCH)
     )
     # a Fetch that they are compared with may name the topic by id, or by name
     refused = with_identity(

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.fetches import EPOCH_AMBIGUOUS, EPOCH_UNKNOWN, sessions_lose_epochs
 from epochaudit.rules.rule import (
@@ -53,14 +54,14 @@ def may_be_older() -> Column:
     """Stated epochs that the rules about older ones judge: served, refused with 74, or older and refused with 75."""
     newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
     judged = col("error_code").isin(Errors.NONE, Errors.FENCED_LEADER_EPOCH) | older_refused_as_new
-    return (col("current_leader_epoch") >= 0) & judged & ~F.coalesce(newer_refused_as_old, F.lit(False))
+    return (col("current_leader_epoch") >= 0) & judged & ~holds(newer_refused_as_old)
 
 
 def may_be_newer() -> Column:
     """Stated epochs that the rules about newer ones judge: served, refused with 75, or newer and refused with 74."""
     newer_refused_as_old, older_refused_as_new = _refused_the_wrong_way()
     judged = col("error_code").isin(Errors.NONE, Errors.UNKNOWN_LEADER_EPOCH) | newer_refused_as_old
-    return (col("current_leader_epoch") >= 0) & judged & ~F.coalesce(older_refused_as_new, F.lit(False))
+    return (col("current_leader_epoch") >= 0) & judged & ~holds(older_refused_as_new)
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
 def _begun_long_before() -> Column:
     """The broker had held one leader epoch for longer than request lines may be late: it was about to begin none."""
     settled = (col("held_min") == col("held_max")) & (col("held_just_before") == col("held_min"))
-    return F.coalesce(settled & (col("held_ref.time_ms") < col("arrival_ms") - REQUEST_LINE_LAG_MS), F.lit(False))
+    return holds(settled & (col("held_ref.time_ms") < col("arrival_ms") - REQUEST_LINE_LAG_MS))
 
 
 def _of_session(refusal: Errors, comparison: str) -> tuple[Branch, ...]:

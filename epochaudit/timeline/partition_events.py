@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_HEARTBEAT, PRODUCE
-from epochaudit.events.views import client_host, run_rows
+from epochaudit.events.views import client_host, holds, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH, NO_OFFSET
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
@@ -136,7 +136,7 @@ def _with_base_offsets(events: DataFrame) -> DataFrame:
 
 
 def _is_about(subject: Subject) -> Column:
-    of_topic = (F.col("topic") == subject.topic) | F.coalesce(F.col("topic_id").isin(*subject.ids), F.lit(False))
+    of_topic = (F.col("topic") == subject.topic) | holds(F.col("topic_id").isin(*subject.ids))
     return of_topic & (F.col("partition").isNull() | (F.col("partition") == subject.partition))
 
 
@@ -215,13 +215,13 @@ def _runs(rows: DataFrame) -> DataFrame:
         *stated, "topic_number", F.coalesce("error_code", F.lit(Errors.NONE)), "request_error_code", "leader",
         "leader_epoch", "response_leader", "response_leader_epoch", F.array_sort("response_isr"), "committed_leader_epoch", "timestamp",
         "replica_id", "acks", "transactional_id", "producer_id", "committed", "coordinator_epoch", "verify_only",
-        F.coalesce("forgotten", F.lit(False)),
+        holds(F.col("forgotten")),
         F.coalesce("diverging_epoch", F.lit(NO_EPOCH)), "reason",
     )  # fmt: skip
     before = F.lag(F.struct(equal.alias("equal"), "known_offset")).over(in_order)
     run_offset = F.when(fetched, F.col("known_offset")).otherwise(_offset())
     rows = rows.withColumns({"equal": equal, "before": before, "run_offset": run_offset})
-    goes_back = F.coalesce(F.col("known_offset") < F.col("before.known_offset"), F.lit(False))
+    goes_back = holds(F.col("known_offset") < F.col("before.known_offset"))
     begins = ~F.col("equal").eqNullSafe(F.col("before.equal")) | goes_back
     rows = rows.withColumn("run", F.sum(begins.cast("int")).over(in_order))
     row = F.struct(*PLACE, *CONTENT)  # structs compare by place first, which is unique

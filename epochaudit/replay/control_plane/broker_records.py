@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_HEARTBEAT, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import (
@@ -153,7 +153,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
     )
     last_member = (F.size("isr") == 1) & (F.col("leader") == NO_LEADER)
     same_event = F.col("next_ms") - F.col("event_ms") <= _SAME_EVENT_MS
-    removed_in_time = F.coalesce(same_event & ~F.array_contains("next_isr", F.col("broker_id")), F.lit(False))
+    removed_in_time = holds(same_event & ~F.array_contains("next_isr", F.col("broker_id")))
     removed = of_types(metadata_log(events), REMOVE_TOPIC_RECORD).groupBy("cluster", "topic_id")
     members = members.join(
         F.broadcast(removed.agg(F.min("position").alias("removed"))), ["cluster", "topic_id"], "left"
@@ -165,7 +165,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
         .where(is_current & topic_exists & ~last_member & ~removed_in_time)
     )
     in_batch = record_position(F.col("batch_last_offset")) >= F.col("position")
-    elected = F.col("elected") & F.coalesce(in_batch, F.lit(False))
+    elected = F.col("elected") & holds(in_batch)
     first = F.min(F.struct(elected.alias("elected"), "state"))  # one that keeps the broker before one that elects it
     return found.groupBy("cluster", "broker_id", "position").agg(
         F.count("*").alias("remaining_in"), first["state"].alias("first"), first["elected"].alias("remaining_elected")
@@ -175,7 +175,7 @@ def _remaining_in(events: DataFrame) -> DataFrame:
 def _granted_shutdowns(events: DataFrame) -> DataFrame:
     """One row per broker epoch that a controller granted its shutdown: previous_broker_epoch, and granted, the first such heartbeat."""
     rows = of_types(events, BROKER_HEARTBEAT).where(
-        (F.col("request_error_code") == Errors.NONE) & F.coalesce("should_shut_down", F.lit(False))
+        (F.col("request_error_code") == Errors.NONE) & holds(F.col("should_shut_down"))
     )
     first = F.min(F.struct("node", "file_order", "byte_offset", ref().alias("ref")))
     return rows.groupBy("cluster", "broker_id", F.col("broker_epoch").alias("previous_broker_epoch")).agg(

@@ -20,7 +20,7 @@ from epochaudit.events.event_types import (
     CONTROLLED_SHUTDOWN,
 )
 from epochaudit.events.times import GRAIN_MS, SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.state.cluster_history import (
@@ -171,7 +171,7 @@ def _held() -> dict[str, Column]:
         "held_epochs": held_epochs,
         "may_hold_others": ~zookeeper & not_shown & shown,
         "newest_epoch": F.when(~zookeeper & registered_last, F.array_max(held)),
-        "covered": zookeeper | F.coalesce("covered", F.lit(False)),
+        "covered": zookeeper | holds(F.col("covered")),
         "held_ref": F.try_element_at(refs, F.lit(-1)),
         "held_before_ref": F.when(F.size(held_epochs) > 1, F.get(refs, F.lit(0))),
     }
@@ -194,7 +194,7 @@ def _superseded() -> dict[str, Column]:
         F.filter(before, lambda b: _registers() & (b["epoch"] == F.col("current_broker_epoch"))), F.lit(1)
     )["state"]
     return {
-        "replaced_live": F.exists(replaced, lambda live: F.coalesce(live, F.lit(False))),
+        "replaced_live": F.exists(replaced, lambda live: holds(live)),
         "superseded": superseded,
         "superseded_live": superseded["standing"].isin(*_NOT_FENCED),
         "superseded_ref": superseded["ref"],

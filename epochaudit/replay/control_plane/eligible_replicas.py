@@ -100,7 +100,7 @@ def _named() -> Column:
 
 def _elected_in_batch() -> Column:
     """The record elects a leader from outside the ISR, who is not in the ELR any more, but was when the batch began."""
-    listed = [F.coalesce(F.array_contains(f"before.{name}", F.col("leader")), F.lit(False)) for name in ("isr", "elr")]
+    listed = [holds(F.array_contains(f"before.{name}", F.col("leader"))) for name in ("isr", "elr")]
     return F.col("sets_leader") & ~listed[0] & ~listed[1] & F.array_contains("elr_in_batch", F.col("leader"))
 
 
@@ -117,7 +117,7 @@ def _with_next_election(states: DataFrame) -> DataFrame:
     following = F.last(F.when(elects, election), ignorenulls=True).over(
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
-    rows = states.where(_named() | F.coalesce(elects, F.lit(False)))
+    rows = states.where(_named() | holds(elects))
     return rows.withColumn("next_election", following)
 
 
@@ -182,12 +182,12 @@ def _with_min_insync_replicas(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _any(name: str) -> Column:
-    return F.coalesce(F.size(name) > 0, F.lit(False))
+    return holds(F.size(name) > 0)
 
 
 def _may_be_on() -> Column:
     """A complete log without a level has none: the feature is off."""
-    return F.coalesce(F.col("elr_level") >= ELR_ON, ~F.coalesce("log_complete", F.lit(False)))
+    return F.coalesce(F.col("elr_level") >= ELR_ON, ~holds(F.col("log_complete")))
 
 
 def _columns() -> dict[str, Column]:
@@ -210,9 +210,9 @@ def _columns() -> dict[str, Column]:
 def _elections() -> dict[str, Column]:
     """What the record elects, and the ISR without it. PartitionChangeBuilder sets the ELR by the ISR before it elects."""
     elected = F.col("sets_leader") & (F.col("leader") >= 0)
-    outside = ~F.coalesce(F.array_contains("before.isr", F.col("leader")), F.lit(False))
+    outside = ~holds(F.array_contains("before.isr", F.col("leader")))
     alone = (F.size("isr") == 1) & F.array_contains("isr", F.col("leader"))
-    elects = F.coalesce(elected & outside & alone & ~F.col("completes_reassignment"), F.lit(False))
+    elects = holds(elected & outside & alone & ~F.col("completes_reassignment"))
     in_batch = holds(_elected_in_batch())
     members = F.when(elects, 0).otherwise(F.size("isr"))
     return {
@@ -222,12 +222,12 @@ def _elections() -> dict[str, Column]:
         ),
         "emptied_elr": F.when(in_batch, F.col("elr_in_batch")),
         "emptied_elr_ref": F.when(in_batch, F.col("elr_in_batch_ref")),
-        "unclean": F.coalesce(elected & _unclean(), F.lit(False)),
+        "unclean": holds(elected & _unclean()),
         "isr_members": members,
         "isr_grows": members > F.size("before.isr"),
         "next_leader": F.col("next_election.leader"),
         "next_leader_ref": F.col("next_election.ref"),
-        "left_to_unclean": F.coalesce(_left_empty() & F.col("next_election.unclean"), F.lit(False)),
+        "left_to_unclean": holds(_left_empty() & F.col("next_election.unclean")),
     }
 
 
@@ -249,7 +249,7 @@ def _forgetting() -> dict[str, Column]:
     return {
         "forgotten": F.array_sort(F.array_except(F.array_except("before.elr", "elr"), "isr")),
         "registers": F.when(registered, F.col("ended_by.broker_id")),
-        "event_ended": F.coalesce(ended_by != LEADER_CHANGE, F.lit(False)),
+        "event_ended": holds(ended_by != LEADER_CHANGE),
         "partition_0_replicas": F.when(first.isNotNull(), F.array_min(F.concat(F.array(first), between["replicas"]))),
         "most_partition_0_replicas": F.array_max(up_to["replicas"]),
         "remembers": F.when(level_at(F.col("clock")) >= MetadataVersion.IBP_4_3_IV0, F.lit(True))
@@ -281,4 +281,4 @@ def _unclean() -> Column:
 
 
 def _recovers(name: str) -> Column:
-    return F.coalesce(F.col(name) == RECOVERING, F.lit(False))
+    return holds(F.col(name) == RECOVERING)

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA,
 )
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
-from epochaudit.events.views import answer_code, of_types, ref
+from epochaudit.events.views import answer_code, holds, of_types, ref
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, RECOVERED, RECOVERING
@@ -192,7 +192,7 @@ def _timed(rows: DataFrame) -> DataFrame:
     written = F.try_element_at(F.filter("states", is_written), F.lit(1))
     rows = rows.withColumns({"code": code, "written": F.when(~F.col("zookeeper"), written)})
     rows = on_record_clock(rows, F.col("written")).transform(with_stays)
-    own = F.coalesce("writes", F.lit(False)) | F.col("to_ms").isNull()
+    own = holds(F.col("writes")) | F.col("to_ms").isNull()
     return rows.withColumn("committed", F.when(own, F.col("written"))).drop("written", "writes")
 
 
@@ -249,7 +249,7 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
             "malformed": _malformed(F.coalesce("current", "newest")),
             "reassigned": (F.col("newest.leader_epoch") > epoch)
             & (F.col("newest.replicas") != F.col("current.replicas")),
-            "covered": zookeeper | F.coalesce("covered", F.lit(False)),
+            "covered": zookeeper | holds(F.col("covered")),
             "superseding_ref": _superseding_here(),
         }
     ).withColumns(_removal())
@@ -275,9 +275,9 @@ def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
     sent = of_types(events, UPDATE_METADATA).where(F.col("partition").isNotNull())
     sent = sent.groupBy("cluster", "node", "topic", "partition", *of_partition).agg(F.min("time_ms").alias("sent_ms"))
     rows = rows.join(sent, ["cluster", "node", "topic", "partition", *answer], "left")
-    logged_before = F.coalesce(F.exists("states", logged), F.lit(False))
+    logged_before = holds(F.exists("states", logged))
     held_before = answered_before | logged_before | (F.col("sent_ms") <= F.col("time_ms"))
-    return rows.withColumn("held_before", F.col("zookeeper") & F.coalesce(held_before, F.lit(False))).drop("sent_ms")
+    return rows.withColumn("held_before", F.col("zookeeper") & holds(held_before)).drop("sent_ms")
 
 
 def _removal() -> dict[str, Column]:
@@ -330,7 +330,7 @@ def _shutdown_requests(events: DataFrame) -> DataFrame:
     """
     code = F.coalesce(answer_code(), F.lit(Errors.NONE))
     accepted = of_types(events, BROKER_HEARTBEAT).where((F.col("source") == "request_log") & (code == Errors.NONE))
-    wants = F.coalesce("want_shut_down", F.lit(False))
+    wants = holds(F.col("want_shut_down"))
     first = F.min(F.when(wants, F.struct("arrival_ms", "time_ms", ref().alias("ref"))))
     by_incarnation = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(
         first.alias("first"), F.max(F.when(~wants, F.col("arrival_ms"))).alias("stayed_ms")
@@ -367,7 +367,7 @@ def _shutdown(broker_id: Column, broker_epochs: Column, standings: Column) -> Co
     on, the controller writes a record of the shutdown of a broker that registered since
     (ReplicationControlManager.handleBrokerInControlledShutdown).
     """
-    of_log = F.coalesce(F.forall(standings, lambda s: s.isin(FENCED, SHUTTING_DOWN, UNREGISTERED)), F.lit(False))
+    of_log = holds(F.forall(standings, lambda s: s.isin(FENCED, SHUTTING_DOWN, UNREGISTERED)))
 
     def registered_at(epochs: Column) -> Column:
         return F.array_min(
@@ -386,15 +386,15 @@ def _shutdown(broker_id: Column, broker_epochs: Column, standings: Column) -> Co
 
     def shutdown(recorded: Column, request: Column) -> Column:
         stays = (request["stayed_ms"] >= F.col("time_ms")) | (request["wanted_ms"] >= F.col("time_ms"))
-        leaves = F.coalesce(~recorded & (request["answered_ms"] < F.col("arrival_ms")), F.lit(False))
+        leaves = holds(~recorded & (request["answered_ms"] < F.col("arrival_ms")))
         return F.struct(
-            (of_log | recorded | F.coalesce(stays, F.lit(False)) | leaves).alias("recorded"),
+            (of_log | recorded | holds(stays) | leaves).alias("recorded"),
             leaves.alias("granted"),
             request["ref"].alias("wanted_ref"),
         )
 
     def of_epochs(epochs: Column) -> Column:
-        recorded = F.coalesce(let(registered_at(epochs), level_at) >= MetadataVersion.IBP_3_3_IV3, F.lit(False))
+        recorded = holds(let(registered_at(epochs), level_at) >= MetadataVersion.IBP_3_3_IV3)
         return let(recorded, lambda known: let(asked(epochs), lambda request: shutdown(known, request)))
 
     return let(broker_epochs, of_epochs)
@@ -509,7 +509,7 @@ def _with_sender_log(rows: DataFrame, events: DataFrame) -> DataFrame:
         of_later_epoch = (line["leader_epoch"] > F.col("leader_epoch")) | (
             line["partition_epoch"] > F.col("partition_epoch")
         )
-        return F.coalesce(of_later_epoch, F.lit(False))
+        return holds(of_later_epoch)
 
     rows = rows.join(by_partition, of_partition, "left").join(F.broadcast(log), ["cluster", "broker_id"], "left")
     rows = rows.withColumns(

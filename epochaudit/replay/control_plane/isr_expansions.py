@@ -29,7 +29,7 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA,
 )
 from epochaudit.events.times import FOREVER, SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH, NO_EPOCH
 from epochaudit.kafka.releases import LAST_STEP, MAJOR, MINOR, PROTOCOL, protocol
@@ -186,13 +186,13 @@ def _settled(events: DataFrame) -> DataFrame:
     announced = F.lag(F.when(event_type == ISR_EXPANDING, F.col("isr"))).over(by_start)
     repeated = (event_type == LEADER_STARTS) & ~F.col("starts") & F.col("partition_epoch").isNotNull()
     lines = lines.withColumn("skipped", F.lead(event_type == ISR_UPDATE_SKIPPED).over(by_start))
-    proposed = (event_type == ISR_SHRINKING) & F.coalesce("skipped", F.lit(False))  # ZooKeeper refused it
+    proposed = (event_type == ISR_SHRINKING) & holds(F.col("skipped"))  # ZooKeeper refused it
     settled = F.when(~event_type.isin(ISR_EXPANDING, ISR_UPDATE_SKIPPED) & ~proposed, F.struct("isr"))
     return lines.select(
         "cluster", "node", "event_type", "time_ms", "topic", "topic_id", "partition", "isr", "partition_epoch", "line_ref", "start",
         F.last(settled, ignorenulls=True).over(before)["isr"].alias("settled"),
         "skipped",
-        ((event_type.isin(*JOINS) | repeated) & ~F.coalesce(announced == F.col("isr"), F.lit(False))).alias("joins"),
+        ((event_type.isin(*JOINS) | repeated) & ~holds(announced == F.col("isr"))).alias("joins"),
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def _with_start(lines: DataFrame) -> DataFrame:
     repeated = (F.col("last_start.leader_epoch") == F.col("leader_epoch")) & F.col("last_start.topic_id").eqNullSafe(
         F.col("topic_id")
     )
-    starts = (event_type == LEADER_STARTS) & ~F.coalesce(repeated, F.lit(False))
+    starts = (event_type == LEADER_STARTS) & ~holds(repeated)
     up_to_it = by_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return lines.withColumns(
         {
@@ -396,8 +396,8 @@ def _fetched(events: DataFrame) -> DataFrame:
     # an answer leaves out partitions without new data: a null error code
     served = F.coalesce("error_code", F.lit(Errors.NONE)) == Errors.NONE
     # ReplicaManager.fetchMessages answers an error or a diverging epoch at once: a fetch that waited had been read, and its offset noted
-    waited = F.coalesce(F.col("remote_time_us") > 0, F.lit(False))
-    diverged = F.coalesce(F.col("diverging_epoch") >= 0, F.lit(False)) & ~waited  # its offset is not noted: KAFKA-13141
+    waited = holds(F.col("remote_time_us") > 0)
+    diverged = holds(F.col("diverging_epoch") >= 0) & ~waited  # its offset is not noted: KAFKA-13141
     accepted = (served & ~diverged) | waited
     refused = ~served & ~waited
     fenced, stated = F.col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER, F.col("stated_epoch")
@@ -417,7 +417,7 @@ def _fetched(events: DataFrame) -> DataFrame:
             F.max(F.when(refused, F.col("fetch_offset"))).alias("refused_offset"),
             F.collect_set(F.when(refused, epoch)).alias("epochs_refused"),
             F.max(fenced & epoch.between(0, stated - 1)).alias("stale_refused"),
-            F.coalesce(F.max("session_broken"), F.lit(False)).alias("session_broken"),
+            holds(F.max("session_broken")).alias("session_broken"),
         )
         .withColumns(
             {
@@ -449,7 +449,7 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     last = deletions.agg(F.max("time_ms").alias("deleted_ms"))
     joined = joined.join(F.broadcast(last), ["cluster", "node", "topic", "partition"], "left")
     end_ms = F.coalesce("time_ms", F.when(F.col("deleted_ms") > _start_ms(), F.col("deleted_ms")))
-    missing = F.coalesce("session_not_begun", F.lit(False)) | end_ms.isNull() | gap_between(_start_ms(), end_ms)
+    missing = holds(F.col("session_not_begun")) | end_ms.isNull() | gap_between(_start_ms(), end_ms)
     return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms", "deleted_ms")
 
 

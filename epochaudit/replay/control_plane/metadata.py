@@ -18,6 +18,7 @@ from epochaudit.events.event_types import (
     PARTITION_STATE_CHANGED,
 )
 from epochaudit.events.times import FOREVER
+from epochaudit.events.views import holds
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.cluster_history import (
@@ -124,7 +125,7 @@ def metadata(events: DataFrame) -> DataFrame:
             "starts_anew": (F.col("scope") != OF_RECORD)
             & (F.col("leader_epoch") == 0)
             & (F.col("partition_epoch") == 0),
-            "rolled_back": F.coalesce(F.col("rollbacks") > F.col("before.rollbacks"), F.lit(False)),
+            "rolled_back": holds(F.col("rollbacks") > F.col("before.rollbacks")),
             "same_topic_id": _same_topic_id(),
             "another_topic_id": _another_topic_id(),
             "deleted_before": _deleted_before(),
@@ -172,14 +173,14 @@ def _same_topic_id() -> Column:
     )
     another_id = F.exists(here, lambda s: s["since"] > before["time_ms"])
     stated = (F.col("scope") == OF_CONTROLLER) & (before["node"] == place["node"])
-    return F.coalesce(stated & covers_both & ~another_id, F.lit(False))
+    return holds(stated & covers_both & ~another_id)
 
 
 def _another_topic_id() -> Column:
     """See `metadata`."""
     here = F.filter("sightings", lambda s: s["node"] == F.col("node"))
     heard = F.exists(here, lambda s: s["since"] >= F.col("began_ms"))
-    return F.coalesce((F.col("scope") == OF_CONTROLLER) & F.col("recreated") & heard, F.lit(False))
+    return holds((F.col("scope") == OF_CONTROLLER) & F.col("recreated") & heard)
 
 
 def _maybe_another_topic() -> Column:
@@ -217,8 +218,8 @@ def _deleted_before() -> Column:
     def of_topic(deletion: Column) -> Column:
         return ~deletion["of_log"] | F.array_contains(F.col("before.isr"), deletion["node"])
 
-    found = F.exists("deletions", lambda d: (by_this(d) | F.coalesce(by_former(d), F.lit(False))) & of_topic(d))
-    return (F.col("scope") == OF_CONTROLLER) & F.coalesce(found, F.lit(False))
+    found = F.exists("deletions", lambda d: (by_this(d) | holds(by_former(d))) & of_topic(d))
+    return (F.col("scope") == OF_CONTROLLER) & holds(found)
 
 
 def _controller() -> Column:
@@ -247,7 +248,7 @@ def _standing() -> dict[str, Column]:
     ineligible = F.filter("members", lambda member: member["standing"].isin(*INELIGIBLE))
     leading = F.try_element_at(F.filter("members", lambda m: m["broker_id"] == F.col("leader")), F.lit(1))
     in_batch = leading["since"] >= record_position(F.col("batch_base_offset"))
-    unfenced_with_it = F.coalesce((leading["standing"] == ACTIVE) & in_batch, F.lit(False))
+    unfenced_with_it = holds((leading["standing"] == ACTIVE) & in_batch)
     level, raft_epoch = F.col("metadata_level"), F.when(F.col("scope") == OF_RECORD, F.col("raft_epoch"))
     node_releases = releases_of(F.col("node"), raft_epoch=raft_epoch)
     version = F.array_max(node_releases)

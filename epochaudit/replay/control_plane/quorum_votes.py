@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import RAFT_STATE_CHANGED, RAFT_VOTE_ANSWERED, VOTE
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.quorum import quorum_restarts, unclear_restarts
 
@@ -66,7 +66,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
 def _requests(events: DataFrame) -> DataFrame:
     """Requests for votes that are no pre-votes, by this cluster's nodes: another cluster's are refused as a whole."""
     of_cluster = F.coalesce("request_error_code", F.lit(Errors.NONE)) == Errors.NONE
-    return of_types(events, VOTE).where(F.col("in_request") & ~F.coalesce("pre_vote", F.lit(False)) & of_cluster)
+    return of_types(events, VOTE).where(F.col("in_request") & ~holds(F.col("pre_vote")) & of_cluster)
 
 
 def _granted(events: DataFrame) -> DataFrame:
@@ -88,7 +88,7 @@ def _own(events: DataFrame) -> DataFrame:
 
 def _unanswered(events: DataFrame) -> DataFrame:
     """One row per request for a vote without an answer: the node may have granted it."""
-    return _requests(events).where(~F.coalesce("in_response", F.lit(False))).select(
+    return _requests(events).where(~holds(F.col("in_response"))).select(
         "cluster", "node", "raft_epoch", F.col("replica_id").alias("candidate"), F.lit(False).alias("known"),
         F.lit(False).alias("is_line"), ref().alias("ref"),
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _of_lines(events: DataFrame) -> DataFrame:
     """
     is_answer = F.col("event_type") == RAFT_VOTE_ANSWERED
     lines = of_types(events, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED).where(
-        states_vote() & ~F.coalesce("pre_vote", F.lit(False)) & F.col("raft_epoch").isNotNull()
+        states_vote() & ~holds(F.col("pre_vote")) & F.col("raft_epoch").isNotNull()
     )
     asker = F.when(is_answer, F.struct(F.col("replica_id").alias("node"), F.col("replica_id").alias("candidate")))
     voter = F.struct("node", F.coalesce("replica_id", "node").alias("candidate"))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import BROKER_REGISTRATION, REGISTER_BROKER_RECORD, REMOVE_TOPIC_RECORD
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.api_versions import PREVIOUS_EPOCH_BROKER_REGISTRATION_VERSION
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.replay.control_plane.broker_records import records_of_brokers
@@ -53,7 +53,7 @@ def registrations(events: DataFrame) -> DataFrame:
 def _new_incarnations(events: DataFrame) -> DataFrame:
     """One row per RegisterBrokerRecord of another incarnation than before, while controllers may keep ELRs."""
     records = records_of_brokers(events).where(F.col("event_type") == REGISTER_BROKER_RECORD)
-    new = ~F.coalesce(F.col("incarnation_id") == F.col("previous.incarnation_id"), F.lit(False))
+    new = ~holds(F.col("incarnation_id") == F.col("previous.incarnation_id"))
     may_be_on = F.coalesce(F.col("elr_level") >= ELR_ON, ~F.col("log_complete"))
     with_eligible = of_types(events, *PARTITION_RECORDS).where(names_eligible()).select("cluster").distinct()
     rows = records.where(new & may_be_on & ~in_snapshot())

@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     STRAY_PARTITION,
 )
 from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
 from epochaudit.replay.state.held_epochs import STARTS, held_epochs
@@ -76,8 +76,8 @@ def strays(events: DataFrame) -> DataFrame:
         restart["topic_id_ref"].alias("restarted_id_ref"),
         replacement["ref"].alias("replaced_ref"), F.col("served.ref").alias("served_ref"),
         F.coalesce(F.col("served.arrival_ms") < restart["from_ms"], F.lit(True)).alias("served_before_restart"),
-        F.coalesce(_starts_recorded(), F.lit(False)).alias("starts_recorded"),
-        F.coalesce(F.size(same_id) > 0, F.lit(False)).alias("may_have_restarted"),
+        holds(_starts_recorded()).alias("starts_recorded"),
+        holds(F.size(same_id) > 0).alias("may_have_restarted"),
     )  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def _deletions_by_name() -> dict[str, Column]:
 
 def _revived(in_log: Column) -> Column:
     """The metadata log has a record of the topic id after its removal."""
-    return F.coalesce(F.exists(in_log, lambda s: s["until"] > s["deleted"]), F.lit(False))
+    return holds(F.exists(in_log, lambda s: s["until"] > s["deleted"]))
 
 
 def _witnessed(rows: DataFrame) -> DataFrame:

@@ -78,7 +78,7 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
             )
         ),
     )
-    of_later = F.coalesce(of_later, F.lit(False))
+    of_later = holds(of_later)
     return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop(
         "unlogged", "own_lines", "last_ms"
     )
@@ -96,7 +96,7 @@ def _by_stretch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
     )
     first, last = F.element_at("base_offsets", 1), F.element_at("base_offsets", -1)
     within = F.exists("starts", lambda start: (start > first) & (start <= last))
-    offsets = F.when(F.coalesce(within, F.lit(False)), F.col("base_offsets")).otherwise(F.array(last))
+    offsets = F.when(holds(within), F.col("base_offsets")).otherwise(F.array(last))
     rows = rows.join(F.broadcast(starts), list(_KEY), "left").withColumn("base_offset", F.explode(offsets))
     return rows.withColumn("stretch", F.size(F.filter("starts", lambda start: start <= F.col("base_offset"))))
 
@@ -171,13 +171,13 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {"highest": F.max(F.array_max("writes")).over(lower), "least_start": F.least("start_offset", "restart_offset")}
     )
-    removes = F.coalesce(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition), F.lit(False))
+    removes = holds(F.max(F.col("least_start") <= F.col("highest.base_offset")).over(partition))
     epoch = F.struct("leader_epoch", "least_start", "restart_offset", "restart_ref", "writes")
     rows = rows.withColumn("removes", removes)  # rare: only these partitions list their epochs
     rows = rows.withColumn("earlier", F.collect_list(F.when(F.col("removes"), epoch)).over(lower))
 
     def after_epoch(writes: Column, epoch: Column) -> Column:
-        left = F.filter(writes, lambda one: ~F.coalesce(epoch["least_start"] <= one["base_offset"], F.lit(False)))
+        left = F.filter(writes, lambda one: ~holds(epoch["least_start"] <= one["base_offset"]))
         return F.concat(left, F.coalesce(epoch["writes"], none))
 
     none = F.array_compact(F.array(F.when(F.lit(False), F.array_max("writes"))))
@@ -195,8 +195,8 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
                 "acknowledged_in": acknowledged["leader_epoch"],
                 "acknowledged_by": acknowledged["node"],
                 "acknowledged_ref": acknowledged["own_ref"],
-                "answered_before": F.coalesce(F.col("answered_from") < F.col("leader_epoch"), F.lit(False)),
-                "start_unknown_between": F.coalesce(F.col("open_before") > since, F.lit(False)),
+                "answered_before": holds(F.col("answered_from") < F.col("leader_epoch")),
+                "start_unknown_between": holds(F.col("open_before") > since),
                 "shortened_in": first["leader_epoch"],
                 "shortened_to": first["restart_offset"],
                 "shortened_ref": first["restart_ref"],

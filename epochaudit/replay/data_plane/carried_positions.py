@@ -93,7 +93,7 @@ def _with_other_topics(rows: DataFrame) -> DataFrame:
             ],
             "other_answers": F.flatten(same["other_answers"]),
             "resumes": F.flatten(F.col("topics")["resumes"]),
-            "order_unknown": F.coalesce(F.exists("topics", unordered), F.lit(False)),
+            "order_unknown": holds(F.exists("topics", unordered)),
         }
     ).drop("topics", "before", "after")
 

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     CONSUMER_OUT_OF_RANGE,
     FETCH,
 )
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.data_plane.positions import consumer_histories
@@ -156,7 +156,7 @@ def _with_known(events: DataFrame) -> DataFrame:
     ).withColumns({"began": began, "knew": knew, "knows": knows, "own_ref": ref()})
     stated = F.when(F.col("knows").isNotNull(), F.struct("knows", F.col("own_ref").alias("ref")))
     rows = rows.withColumn("known", F.last(stated, ignorenulls=True).over(before))
-    contradicts = F.coalesce(F.col("knew") != F.col("known.knows"), F.lit(False))
+    contradicts = holds(F.col("knew") != F.col("known.knows"))
     rows = rows.withColumn("contradicts", contradicts).withColumn(
         "one_client",
         F.first("began").over(before)
@@ -176,7 +176,7 @@ def _with_known(events: DataFrame) -> DataFrame:
         *_SUBJECT, kind.alias("kind"), how.alias("how"),
         F.when(taken | named, F.col("known.knows")).otherwise(F.col("knew")).alias("previous_epoch"), "own_ref", "ambiguous_name",
         "reason", "leader", F.col("known.ref").alias("known_ref"),
-        F.coalesce("one_client", F.lit(False)).alias("one_client"),
+        holds(F.col("one_client")).alias("one_client"),
     )  # fmt: skip
 
 

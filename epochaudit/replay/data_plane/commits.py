@@ -167,7 +167,7 @@ def _committed(rows: DataFrame) -> DataFrame:
         _of_epoch(F.col("later.leader_epoch"))["start_ref"].isNotNull().alias("answered_epoch_start_recorded"),
         F.col("newer.epoch").alias("newer_epoch"), F.col("newer.first.offset").alias("newer_offset"),
         F.col("newer.first.ref").alias("newer_ref"), started["start_offset"].alias("newer_start"),
-        started["start_ref"].alias("newer_start_ref"), F.coalesce(doubtful, F.lit(False)).alias("election_uncertain"),
+        started["start_ref"].alias("newer_start_ref"), holds(doubtful).alias("election_uncertain"),
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:
     coordinates, and created it anew. returns is null if nothing shows that the node led a partition.
     """
     in_order = Window.partitionBy("cluster", "topic_key", "partition").orderBy("leader_epoch")
-    gap = F.coalesce(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1, F.lit(False))
+    gap = holds(F.col("leader_epoch") - F.lag("leader_epoch").over(in_order) > 1)
     epochs = (
         epochs_of(events).where(F.col("topic") == topic).withColumns({"gap": gap, "by": F.coalesce("leader", "node")})
     )

@@ -26,7 +26,7 @@ from epochaudit.events.event_types import (
     LOG_TRUNCATED,
     METADATA_LOG_DELETED,
 )
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.field_values import METADATA_TOPIC
 from epochaudit.replay.state.processes import process_starts
 
@@ -92,9 +92,9 @@ def epoch_caches(events: DataFrame) -> DataFrame:
     restarted = F.exists("process_starts", lambda at: (at > F.col("before.time_ms")) & (at <= F.col("time_ms")))
     return rows.withColumns(
         {
-            "restarted": F.coalesce(restarted, F.lit(False)),
-            "replaces": F.coalesce(_replaces(), F.lit(False)),
-            "cleared": F.coalesce(F.col("entries") <= F.col("before.entries"), F.lit(False)),
+            "restarted": holds(restarted),
+            "replaces": holds(_replaces()),
+            "cleared": holds(F.col("entries") <= F.col("before.entries")),
             "before_entries": F.col("before.entries"),
             "before_ref": F.col("before.entry_ref"),
             "before_epoch": F.col("before.leader_epoch"),

@@ -126,7 +126,7 @@ def _starts(events: DataFrame) -> DataFrame:
     first = F.first("start_offset").over(so_far)
     previous = F.col("previous_epoch")
     begins = ((previous >= 0) & (previous < F.col("leader_epoch"))) | (F.col("start_offset") == 0)
-    proven = F.first(F.coalesce(begins, F.lit(False))).over(so_far)
+    proven = F.first(holds(begins)).over(so_far)
     entry = F.struct(
         "leader_epoch", "start_offset", F.col("own_ref").alias("ref"), "node", "topic_id", "high_watermark", "proven"
     )
@@ -214,7 +214,7 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
 
     def starts_again(until_ms: Column) -> Column:
         again = F.exists("process_starts", lambda at: (at >= F.col("time_ms")) & (at <= until_ms))
-        return F.coalesce(again, F.lit(False))
+        return holds(again)
 
     later = F.filter(
         "log_starts", lambda s: ~s["is_cut"] & (s["until_ms"] >= F.col("time_ms")) & ~starts_again(s["until_ms"])
@@ -228,7 +228,7 @@ def _with_log_start(rows: DataFrame) -> DataFrame:
     )
     return rows.withColumn("later", F.when(asks_epoch, F.array_min(later))).withColumns(
         {
-            "log_start_reached": F.coalesce(F.when(ends, reached), F.lit(False)),
+            "log_start_reached": holds(F.when(ends, reached)),
             "log_start_after": F.col("later.log_start_offset"),
             "log_start_ref": F.col("later.ref"),
         }
@@ -277,9 +277,7 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
         lambda of_epoch: (of_epoch["leader_epoch"] == F.col("leader_epoch")) & (of_epoch["node"] == F.col("node")),
     )
     stated, is_led = F.col("current_leader_epoch"), F.col("own_line").isNotNull()
-    earlier = F.coalesce(
-        (F.col("event_type") == FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")), F.lit(False)
-    )
+    earlier = holds((F.col("event_type") == FETCH) & (stated >= F.col("held_min")) & (stated < F.col("held_max")))
     begun = F.array_min(F.transform(_of_own_topic(stated), lambda s: F.struct(s["start_offset"], s["ref"])))
     newest = (F.col("event_type") == FETCH) & (stated == F.col("held_max"))
     return (
@@ -314,7 +312,7 @@ def _with_lineage(rows: DataFrame) -> DataFrame:
                 ),
                 "answered_start": F.col("answered.start_offset"),
                 "answered_start_ref": F.col("answered.ref"),
-                "answered_start_proven": F.coalesce("answered.proven", F.lit(False)),
+                "answered_start_proven": holds(F.col("answered.proven")),
                 "shown": F.col("highest.offset"),
                 "shown_ref": F.col("highest.ref"),
             }
@@ -332,7 +330,7 @@ def asks() -> Column:
         & F.col("error_code").isin(Errors.NONE, Errors.OFFSET_OUT_OF_RANGE)
         & compared
     )
-    return F.col("event_type").isin(LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH) | F.coalesce(fetched, F.lit(False))
+    return F.col("event_type").isin(LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH) | holds(fetched)
 
 
 def asks_latest() -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import answer_code, no_ref, of_types, ref
+from epochaudit.events.views import answer_code, holds, no_ref, of_types, ref
 from epochaudit.kafka.api_versions import DIVERGING_EPOCH_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
@@ -114,7 +114,7 @@ def fence_passed() -> Column:
     False if the broker's release loses the epoch, or may be one that does.
     """
     newest = (F.col("error_code") == Errors.NONE) & (F.col("current_leader_epoch") == F.col("held_max"))
-    return F.coalesce(newest & ~sessions_lose_epochs(), F.lit(False))
+    return holds(newest & ~sessions_lose_epochs())
 
 
 def _fate() -> Column:
@@ -242,7 +242,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
             before, lambda listed: (listed["epoch"] != newest["epoch"]) & (listed["to"] > newest["at"])
         ),
     )
-    ambiguous, whole = F.coalesce(overlaps, F.lit(False)), F.col("session_broken").isNull()
+    ambiguous, whole = holds(overlaps), F.col("session_broken").isNull()
     joined = joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))
     place = F.col("last_listed.place")
     joined = with_refs(
@@ -269,5 +269,5 @@ def sessions_lose_epochs() -> Column:
 
 def is_old_incremental_fetch() -> Column:
     """The Fetch belongs to a session, and is of a version that brokers before 2.7 have. Other requests have no session epoch."""
-    incremental = F.coalesce(F.col("session_epoch") > 0, F.lit(False))
+    incremental = holds(F.col("session_epoch") > 0)
     return incremental & (F.col("api_version") < DIVERGING_EPOCH_FETCH_VERSION)

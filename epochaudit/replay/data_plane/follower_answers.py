@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, OFFSET_FOR_LEADER_EPOCH
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
@@ -31,7 +31,7 @@ def binds() -> Column:
     diverging = (code == Errors.NONE) & (F.col("diverging_epoch") >= 0)  # of a Fetch: no other answer has one
     ended = (event_type == OFFSET_FOR_LEADER_EPOCH) & (code == Errors.NONE) & (F.col("offset") >= 0)
     fenced = event_type.isin(FETCH, OFFSET_FOR_LEADER_EPOCH) & (code == Errors.FENCED_LEADER_EPOCH)
-    return F.coalesce((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"), F.lit(False))
+    return holds((diverging | ended | fenced) & (follower() >= 0) & F.col("in_response"))
 
 
 def follower() -> Column:
@@ -67,7 +67,7 @@ def follower_answers(events: DataFrame) -> DataFrame:
             "node": F.col("follower"),
             "leader_epoch": F.when(listed >= 0, listed),
             "listed_ref": F.when(~F.col("in_request"), F.col("listed.ref")),
-            "unbroken": F.coalesce(consecutive, F.lit(False)) | F.coalesce(same_session, F.lit(False)),
+            "unbroken": holds(consecutive) | holds(same_session),
             "group_id": F.lit(None).cast("string"),
         }
     )

@@ -20,7 +20,7 @@ from epochaudit.events.event_types import (
     LEADER_STARTS,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from epochaudit.events.views import PLACE, carried_ref, of_types, ref
+from epochaudit.events.views import PLACE, carried_ref, holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.fetches import is_old_incremental_fetch, sessions_lose_epochs
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
@@ -51,7 +51,7 @@ def in_an_epoch() -> Column:
         & F.col("in_request")
         & (F.col("current_leader_epoch") >= 0)
     )
-    return F.coalesce(asked & (follower() >= 0), F.lit(False))
+    return holds(asked & (follower() >= 0))
 
 
 def follower_epochs(events: DataFrame) -> DataFrame:
@@ -114,7 +114,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
     requested = (F.size("requests") > 0) & (begun_ms <= until_ms) & of_lines
     none, no_isrs = F.lit(None), F.array().cast("array<array<int>>")
     own_log_starts = F.filter("log_starts", lambda s: s["node"] == F.col("replica_id"))["offset"]
-    in_log, line_isrs = F.coalesce(recorded, F.lit(False)), F.coalesce("recorded_isrs", no_isrs)
+    in_log, line_isrs = holds(recorded), F.coalesce("recorded_isrs", no_isrs)
     return rows.withColumn("start", start).select(
         *_STEP, "ambiguous_name", none.cast("string").alias("client_id"), none.cast("string").alias("group_id"),
         F.col("first.correlation_id").alias("correlation_id"), F.col("first.fetch_offset").alias("fetch_offset"),
@@ -122,9 +122,9 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.col("first.requester_log_start_offset").alias("log_start_offset"), F.col("first.api_version").alias("api_version"),
         F.col("first.ref").alias("first_ref"), F.col("known.stated").alias("epochs_known"), F.col("known.ref").alias("known_ref"),
         F.array_max(own_log_starts).alias("log_began"),
-        F.coalesce((F.col("asked_at") < F.col("first.position")) | (_compared_before() & _led_since()), F.lit(False)).alias("compared"),
+        holds((F.col("asked_at") < F.col("first.position")) | (_compared_before() & _led_since())).alias("compared"),
         (_compared_before() & ~_another_led_since()).alias("maybe_compared"),
-        F.coalesce("compares_by_fetch", F.lit(False)).alias("compares_by_fetch"),
+        holds(F.col("compares_by_fetch")).alias("compares_by_fetch"),
         covered(F.col("node"), F.col("start.time_ms"), F.col("first.arrival_ms")).alias("covered"),
         F.col("furthest.high_watermark").alias("ahead"), F.col("furthest.fetch_offset").alias("ahead_of"),
         F.col("furthest.ref").alias("ahead_ref"),
@@ -132,7 +132,7 @@ def follower_epochs(events: DataFrame) -> DataFrame:
         F.concat(F.coalesce("isrs", no_isrs), F.when(~in_log, line_isrs).otherwise(no_isrs)).alias("isrs"),
         "first_isr_ref", F.when(F.size("isrs") > 1, F.col("last_isr_ref")).alias("last_isr_ref"),
         F.when(~in_log, F.col("isr_line_ref")).alias("isr_line_ref"),
-        F.coalesce(recorded | requested, F.lit(False)).alias("isrs_complete"),
+        holds(recorded | requested).alias("isrs_complete"),
         F.col("start.own_ref").alias("start_ref"),
     )  # fmt: skip
 
@@ -146,8 +146,8 @@ def _compared_before() -> Column:
     before = F.col("before")
     first = before["first"]
     empty = (first["fetch_offset"] <= 0) | (first["fetch_offset"] == first["requester_log_start_offset"])
-    compared = F.coalesce((first["last_fetched_epoch"] >= 0) | empty, F.lit(False))
-    return F.coalesce((before["node"] == F.col("node")) & compared, F.lit(False))
+    compared = holds((first["last_fetched_epoch"] >= 0) | empty)
+    return holds((before["node"] == F.col("node")) & compared)
 
 
 def _led_since() -> Column:
@@ -161,7 +161,7 @@ def _led_since() -> Column:
 def _another_led_since() -> Column:
     """Another broker led since the epoch of the follower's Fetch before. Needs: before, and the leaders of `_epochs`."""
     another = (F.col("other_leader_epoch") > F.col("before.leader_epoch")) | (F.col("stated_leader") != F.col("node"))
-    return F.coalesce(another, F.lit(False))
+    return holds(another)
 
 
 def _steps(events: DataFrame) -> DataFrame:
@@ -193,7 +193,7 @@ def _steps(events: DataFrame) -> DataFrame:
         F.min(F.when(~by_fetch & (code == Errors.NONE), F.col("position"))).alias("asked_at"),
         F.max(F.col("asked")).alias("asked_epoch"),
         F.max("stated").alias("stated"),
-        F.max(F.coalesce(by_fetch & (F.col("last_fetched_epoch") >= 0), F.lit(False))).alias("states_last"),
+        F.max(holds(by_fetch & (F.col("last_fetched_epoch") >= 0))).alias("states_last"),
         F.max(excess).alias("excess"),
         *of_first(_FIRST, at, "first_"),
         *of_last(_AHEAD, then_by_place(excess), "ahead_"),

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH
-from epochaudit.events.views import of_types
+from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import HINTING_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import HISTORY_COLUMNS, cluster_history, of_the_node
@@ -56,5 +56,5 @@ def leader_hints(events: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", F.col("current_leader_epoch").alias("leader_epoch"),
         F.col("answer_client_id").alias("client_id"), F.lit(None).cast("string").alias("group_id"),
         F.col("answer_correlation_id").alias("correlation_id"), "hinted_leader", "hinted_leader_epoch", "answer_ref",
-        "recreated", F.coalesce(F.col("kraft") & ~F.col("zookeeper"), F.lit(False)).alias("kraft"),
+        "recreated", holds(F.col("kraft") & ~F.col("zookeeper")).alias("kraft"),
     )  # fmt: skip

@@ -96,7 +96,7 @@ def lineage(events: DataFrame) -> DataFrame:
     exposed = F.col("exposed")
     proof = _proof()
     just_before = F.col("candidates_before").isNotNull()
-    alone_before = F.coalesce(just_before & (F.col("previous_isr") == F.array("node")), F.lit(False))
+    alone_before = holds(just_before & (F.col("previous_isr") == F.array("node")))
     rows = with_acknowledged(_with_exposed(known), acknowledged).where(~nameless)
     rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
@@ -163,7 +163,7 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
     led_by_it = F.col("same_process") & (F.col("process_epoch") <= F.col("epoch_before"))
     after = ends.where(led_by_it).select(*_KEY, "node", F.col("epoch_before").alias("leader_epoch"), "high_watermark")
     known = led_once.join(after, of_leader).groupBy(*of_leader).agg(F.max("high_watermark").alias("high_watermark"))
-    nobody = F.coalesce((F.col("leader") == NO_LEADER) | F.col("never_begun"), F.lit(False))
+    nobody = holds((F.col("leader") == NO_LEADER) | F.col("never_begun"))
     epochs = epochs_of(events).where(F.col("topic").isin(*topics)).withColumn("nobody", nobody)
     return epochs.join(known, of_leader, "left").select(
         "cluster", "topic", "topic_id", "partition", "leader_epoch", "nobody", "high_watermark"
@@ -257,7 +257,7 @@ def _with_lowest_start(known: DataFrame, events: DataFrame) -> DataFrame:
     start of its log (LeaderEpochFileCache.endOffsetFor).
     """
     known = known.join(F.broadcast(log_starts(events)), list(_KEY), "left")
-    at_start = F.coalesce(F.array_contains(F.col("log_starts")["offset"], F.col("truncated_to")), F.lit(False))
+    at_start = holds(F.array_contains(F.col("log_starts")["offset"], F.col("truncated_to")))
     lowest = F.when(at_start, F.lit(0)).otherwise(F.coalesce("truncated_to", F.lit(0)))
     return known.withColumn("lowest_start", lowest).drop("log_starts")
 
@@ -267,7 +267,7 @@ def _may_have_lost(end: Column) -> Column:
 
     A line of a later state of the epoch may be a repetition, after a restart: the high watermark may be of the epoch itself.
     """
-    repeats = F.coalesce(end["partition_epoch"] > F.col("first_partition_epoch"), F.lit(False))
+    repeats = holds(end["partition_epoch"] > F.col("first_partition_epoch"))
     more = end["same_process"] & ~repeats & (end["high_watermark"] > F.col("start_offset"))
     fewer = end["truncated_to"] < F.greatest(end["high_watermark"], end["loaded"], end["start_offset"])
     came_later = end["epoch_before"] < F.col("leader_epoch")
@@ -370,7 +370,7 @@ def _proof() -> dict[str, Column]:
         own["same_process"] & (own["process_epoch"] <= F.col("led_epoch"))
     )
     elected = (F.col("election") == "clean") | ((F.col("led_before") == F.col("node")) & (held == F.col("led_epoch")))
-    by_leader = F.when(F.coalesce(same_process & elected, F.lit(False)), F.col("node"))
+    by_leader = F.when(holds(same_process & elected), F.col("node"))
     proves = F.filter(
         "members",
         lambda end: (
@@ -420,7 +420,7 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
         }
     ).withColumn("highest", F.greatest("lower", "before"))
     loses = F.max(F.col("began_at") < F.col("highest.high_watermark")).over(whole)
-    epochs = epochs.withColumn("loses", F.coalesce(loses, F.lit(False)))
+    epochs = epochs.withColumn("loses", holds(loses))
     earlier = F.collect_list(F.when(F.col("loses"), F.struct("began_at", "exposure", "before"))).over(lower)
 
     def after_epoch(exposed: Column, epoch: Column) -> Column:
@@ -431,9 +431,9 @@ def _with_exposed(epochs: DataFrame) -> DataFrame:
     nothing = F.when(F.lit(False), F.col("exposure"))
     folded = F.greatest(F.aggregate(earlier, nothing, after_epoch), "before")
     epochs = epochs.withColumn("exposed", F.when(F.col("loses"), folded).otherwise(F.col("highest")))
-    known_later = F.coalesce(F.col("since_open") > F.col("began_at"), F.lit(False))
+    known_later = holds(F.col("since_open") > F.col("began_at"))
     between = (F.col("open_before") > F.col("exposed.leader_epoch")) & ~known_later
-    return epochs.withColumn("begun_unknown_between", F.coalesce(between, F.lit(False))).drop(
+    return epochs.withColumn("begun_unknown_between", holds(between)).drop(
         "lower", "since_open", "highest", "loses", "began_at"
     )
 
@@ -565,7 +565,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     )
     elr = F.coalesce(elr_in_batch, before["elr"])
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
-    marked_before = F.coalesce(before["leader_recovery_state"] == RECOVERING, F.lit(False))
+    marked_before = holds(before["leader_recovery_state"] == RECOVERING)
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
     rows = (
         epochs.withColumns({"previous": previous, "previous_leader_epoch": F.lag("leader_epoch").over(_of_partition())})
@@ -573,7 +573,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
             {
                 "election": F.when(unclean_ref.isNotNull(), "unclean")
                 .when(F.col("previous_leader_epoch").isNull(), "first")
-                .when(~F.coalesce(adjacent, F.lit(False)), "unknown")
+                .when(~holds(adjacent), "unknown")
                 .when(_eligible(before["isr"], elr, first, F.col("leader")), "clean")
                 .when(holds(in_zookeeper) | holds(elected_whole & whole_before), "unclean")
                 .otherwise("unknown"),
@@ -584,7 +584,7 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "previous_isr": before["isr"],
                 "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],
-                "candidates_before": F.when(F.coalesce(adjacent, F.lit(False)), _isr_text(before["isr"], elr)),
+                "candidates_before": F.when(holds(adjacent), _isr_text(before["isr"], elr)),
             }
         )
         .drop("first_state", "last_state", "first_whole", "last_whole", "whole_earlier", "completed_at", "from_batch", "previous",
@@ -614,7 +614,7 @@ def _with_begun(epochs: DataFrame) -> DataFrame:
     epochs = epochs.withColumns({"begun_later": F.collect_list(line).over(later), "skipped_later": skipped})
 
     def any_passed_over(lines: str) -> Column:
-        return F.exists(lines, lambda line: F.coalesce(_passed_over(line), F.lit(False)))
+        return F.exists(lines, lambda line: holds(_passed_over(line)))
 
     passed_over = any_passed_over("begun_later") | any_passed_over("skipped_later")
     epochs = epochs.withColumn("never_begun", unlogged & passed_over).drop("begun_later", "skipped", "skipped_later")

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import METADATA, METADATA_DELTA, PROCESS_STARTING, UPDATE_METADATA
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.api_versions import RELIABLE_METADATA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import cluster_history
@@ -55,7 +55,7 @@ def metadata_answers(events: DataFrame) -> DataFrame:
         F.col("last_ref").alias("answer_ref"), "ambiguous_name", "reliable",
         F.col("newer.leader_epoch").alias("newer_epoch"), F.col("newer.ref").alias("newer_ref"), "published",
         F.try_element_at(published, F.lit(-1))["ref"].alias("published_ref"),
-        F.coalesce(F.col("deltas") | F.col("has_metadata_log"), F.lit(False)).alias("from_log"),
+        holds(F.col("deltas") | F.col("has_metadata_log")).alias("from_log"),
     )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def _by_epoch(events: DataFrame) -> DataFrame:
             "leader_epoch": F.col("response_leader_epoch"),
             "reliable": F.col("api_version") >= RELIABLE_METADATA_VERSION,
             "process": F.coalesce(F.size(begun), F.lit(0)),
-            "published": F.coalesce("published", F.lit(False)),
-            "deltas": F.coalesce("deltas", F.lit(False)),
+            "published": holds(F.col("published")),
+            "deltas": holds(F.col("deltas")),
         }
     )
     key = ("cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "process")

@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     TXN_OFFSET_COMMIT,
 )
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import REF_FIELDS, client_host, of_types, ref
+from epochaudit.events.views import REF_FIELDS, client_host, holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_EPOCH, NO_LEADER
 from epochaudit.replay.data_plane.carried_positions import carried_positions, interleaved
@@ -228,7 +228,7 @@ def _group_offsets(events: DataFrame) -> DataFrame:
     client, committed = ("client_id", "client_host", "software_version"), F.col("kind") == "committed"
     committers = F.collect_set(F.when(committed, F.struct(*client))).over(Window.partitionBy(*group_offset))
     first_commit = F.min(F.when(committed, F.col("at"))).over(Window.partitionBy(*group_offset, "node", *client))
-    own = (F.size(committers) == 1) & F.coalesce(first_commit < F.col("at"), F.lit(False))
+    own = (F.size(committers) == 1) & holds(first_commit < F.col("at"))
     return rows.withColumn("own", own).withColumnRenamed("at", "answered_at")
 
 
@@ -272,7 +272,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
     epochs = F.transform(
         returned, lambda c: F.struct(F.coalesce(c["committed_leader_epoch"], F.lit(NO_EPOCH)).alias("epoch"), c["ref"])
     )
-    stated = F.coalesce(F.col("resume.committed_leader_epoch") >= 0, F.lit(False))
+    stated = holds(F.col("resume.committed_leader_epoch") >= 0)
     lowest = {"read": read, "resume": F.array_max(returned), "lowest": F.array_min(epochs)}
     return subjects.withColumns(lowest).withColumns(
         {
@@ -280,7 +280,7 @@ def _with_position(subjects: DataFrame) -> DataFrame:
             "without_epoch_ref": F.when(stated & (F.col("lowest.epoch") < 0), F.col("lowest.ref")),
             "reached_itself": F.exists("reads", lambda r: (_read_from(r) < o) & (o <= r["high_watermark"]))
             | F.exists("other_answers", lambda m: (m["kind"] == "reset") & (m["answered_offset"] == o)),
-            "at_log_start": F.coalesce(o <= first["log_start_offset"], F.lit(False)),
+            "at_log_start": holds(o <= first["log_start_offset"]),
             "resumed": F.col("resume").isNotNull(),
             "position_epoch_stated": stated,
             "group_id": F.coalesce("resume.group_id", F.array_min("resumes")["group_id"]),
@@ -481,7 +481,7 @@ def _requests_missing() -> Column:
         return covered(epoch["leader"], epoch["start_ref"]["time_ms"], until_ms)
 
     served = F.exists(of_leader, lambda e: e["leader_epoch"] == F.col("leader_epoch"))
-    return ~F.coalesce(served & F.forall(of_leader, recorded), F.lit(False))
+    return ~holds(served & F.forall(of_leader, recorded))
 
 
 def _detected() -> Column:

@@ -20,7 +20,7 @@ from epochaudit.events.event_types import (
     PRODUCER_INITIALIZED,
 )
 from epochaudit.events.times import SLACK_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
@@ -64,11 +64,11 @@ def producer_requests(events: DataFrame) -> DataFrame:
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __transaction_state
     """
     rows = of_types(events, *OF_TRANSACTIONS).where(
-        F.col("transactional_id").isNotNull() & ~F.coalesce("keep_prepared_txn", F.lit(False))
+        F.col("transactional_id").isNotNull() & ~holds(F.col("keep_prepared_txn"))
     )
     of_partition, is_line = (F.col("event_type") == name for name in (ADD_PARTITIONS_TO_TXN, PRODUCER_INITIALIZED))
     code = F.when(of_partition, F.col("error_code")).otherwise(F.col("request_error_code"))
-    expects = F.coalesce(F.col("producer_id") != NO_PRODUCER_ID, F.lit(False))
+    expects = holds(F.col("producer_id") != NO_PRODUCER_ID)
     rows = rows.withColumn("arrival_ms", F.when(is_line, F.col("time_ms")).otherwise(F.col("arrival_ms"))).select(
         *_COLUMNS, F.when(is_line, F.lit(Errors.NONE)).otherwise(code).alias("producer_error_code"),
         ref().alias("request_ref"), F.when(~is_line, expects).alias("expects"), F.lit(None).cast("int").alias("leader_epoch"),
@@ -94,7 +94,7 @@ def _without_repeats(rows: DataFrame) -> DataFrame:
 def _gives() -> Column:
     """The answer gives a producer id and epoch. Needs: event_type, producer_error_code, response_producer_id."""
     given = (F.col("producer_error_code") == Errors.NONE) & (F.col("response_producer_id") != NO_PRODUCER_ID)
-    return F.coalesce(given, F.lit(False))
+    return holds(given)
 
 
 def _least_epochs() -> dict[str, Column]:
@@ -186,7 +186,7 @@ def _with_given(rows: DataFrame) -> DataFrame:
             "repeated_ref": F.when(F.col("given.epoch") >= F.col("response_producer_epoch"), F.col("given.ref")),
             "used_ref": F.when(accepted_newer & repeats_used, F.col("used.ref")),
             "other_id_ref": F.when(other_id, F.col("newest.ref")),
-            "replaced": F.coalesce(other_id & (F.col("since") < F.col("newest.arrival_ms")), F.lit(False)),
+            "replaced": holds(other_id & (F.col("since") < F.col("newest.arrival_ms"))),
         }
     ).drop(*_least_epochs(), "given", "newest", "since", "gives", "asks", "of_id", "at_ms", "used", "least_used")
 
@@ -201,7 +201,7 @@ def _given_again(rows: DataFrame) -> DataFrame:
     answers_as_asked = (F.col("event_type") != INIT_PRODUCER_ID) & (
         F.col("response_producer_epoch") == F.col("producer_epoch")
     )
-    given = rows.where(_gives() & ~F.coalesce(answers_as_asked, F.lit(False)))
+    given = rows.where(_gives() & ~holds(answers_as_asked))
     same = Window.partitionBy(*_PRODUCER)
     order = F.struct("time_ms", "node", "request_ref")
     given = given.select(*_PRODUCER, "request_ref", "expects", order.alias("at")).withColumns(

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH
-from epochaudit.events.views import PLACE, carried_ref, client_host, of_types
+from epochaudit.events.views import PLACE, carried_ref, client_host, holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, with_identity
 from epochaudit.replay.state.places import at, of_first, of_last
@@ -59,7 +59,7 @@ def refusals(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     before = Window.partitionBy(*_REQUESTER).orderBy("first_ms", "last_ms")
     ended = F.max("last_ms").over(before.rowsBetween(Window.unboundedPreceding, -1))
-    apart = F.coalesce(F.col("first_ms") > ended + PAUSE_MS, F.lit(False))
+    apart = holds(F.col("first_ms") > ended + PAUSE_MS)
     runs = (
         _standstills(events)
         .withColumn("run", F.sum(apart.cast("int")).over(before.rowsBetween(Window.unboundedPreceding, 0)))
@@ -107,7 +107,7 @@ def _standstills(events: DataFrame) -> DataFrame:
     last = F.struct("file_order", F.col("last_byte_offset").alias("byte_offset"), carried_ref("last").alias("ref"))
     before = Window.partitionBy(*_STANDSTILL).orderBy("first_ms", "last_ms")
     ended = F.max("last_ms").over(before.rowsBetween(Window.unboundedPreceding, -1))
-    apart = F.coalesce(F.col("first_ms") > ended + PAUSE_MS, F.lit(False))
+    apart = holds(F.col("first_ms") > ended + PAUSE_MS)
     return (
         by_file.withColumns({"first": first, "last": last})
         .withColumn("nth", F.sum(apart.cast("int")).over(before.rowsBetween(Window.unboundedPreceding, 0)))

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import EPOCH_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.incarnations import key_of_name, topic_incarnations, with_identity
 from epochaudit.replay.state.log_segments import COPY, PARTITION, folder_of, log_segments, no_client, with_checkpoint
@@ -265,7 +265,7 @@ def _has_later_epoch(side: str) -> Column:
     """In the copy's checkpoint, an epoch after that of the batch begins at the batch's offset or below."""
     epoch, at = F.col(f"{side}_epoch"), F.col("differs_at")
     later = F.exists(f"{side}_entries", lambda e: (e["leader_epoch"] > epoch) & (e["start_offset"] <= at))
-    return F.coalesce(later, F.lit(False))
+    return holds(later)
 
 
 def _with_election(pairs: DataFrame, events: DataFrame) -> DataFrame:

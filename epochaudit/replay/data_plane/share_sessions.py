@@ -74,7 +74,7 @@ def _with_previous(rows: DataFrame) -> DataFrame:
     so_far = Window.partitionBy(*_MEMBER).orderBy("at")
     on_connection = Window.partitionBy(*_MEMBER, "connection").orderBy("at")
     numbers = {"number": F.row_number().over(so_far), "number_on_connection": F.row_number().over(on_connection)}
-    changes = ~F.coalesce(F.col("request_error_code").isin(*REFUSED), F.lit(False))
+    changes = ~holds(F.col("request_error_code").isin(*REFUSED))
     request = F.struct(*PLACE_OF_NODE, "session_epoch", "correlation_id", "request_error_code", *numbers)
     earlier = on_connection.rowsBetween(Window.unboundedPreceding, -1)
     previous = F.last(F.when(changes, request), ignorenulls=True).over(earlier)
@@ -102,7 +102,7 @@ def _with_order(rows: DataFrame) -> DataFrame:
     )
     judged = (accepted & (epoch > FULL_EPOCH)) | F.col("request_error_code").isin(*REFUSED)
     rows = rows.where(judged).withColumn("order", order)
-    in_order = F.coalesce(F.col("order") == NEXT, F.lit(False))
+    in_order = holds(F.col("order") == NEXT)
     return rows.withColumns(
         {"previous": F.when(holds(known), F.col("previous")), "repeated_epoch": F.when(~in_order, epoch)}
     )

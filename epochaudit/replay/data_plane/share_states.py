@@ -156,7 +156,7 @@ def _histories(events: DataFrame) -> DataFrame:
         F.col("in_request") & F.col("topic_id").isNotNull()
     )
     is_read = F.col("event_type") == READ_SHARE_GROUP_STATE
-    had_effect = ~F.coalesce(F.col("error_code").isin(*_WITHOUT_EFFECT), F.lit(False))
+    had_effect = ~holds(F.col("error_code").isin(*_WITHOUT_EFFECT))
     binds_from = F.when(is_read, F.col("arrival_ms")).otherwise(F.col("time_ms") + SLACK_MS)
     in_order = Window.partitionBy(*_AT_NODE).orderBy(binds_from, is_read)
     changed = F.sum((~is_read & had_effect).cast("int")).over(in_order)

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     OFFSET_FETCH,
     TXN_OFFSET_COMMIT,
 )
-from epochaudit.events.views import client_host, of_types
+from epochaudit.events.views import client_host, holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, NO_OFFSET
 from epochaudit.replay.state.incarnations import later_ids, topic_incarnations, with_identity
@@ -69,7 +69,7 @@ def unanswered_members(events: DataFrame) -> DataFrame:
     found = asks.join(offsets, list(_OF_GROUP)).alias("asks").join(joins.alias("joins"), of_client, "left")
     found = found.select("asks.*", "joined_at", *(f"joined_{name}" for name in PLACE_OF_NODE))
     only_here = (F.col("first_node") == F.col("node")) & (F.col("last_node") == F.col("node"))
-    joined = F.coalesce(F.col("joined_at") < F.col("first_at"), F.lit(False))
+    joined = holds(F.col("joined_at") < F.col("first_at"))
     found = found.where(only_here & (F.col("known_at") < F.col("first_at")) & (joined | F.col("states_member")))
     return with_refs(found, events, "first", "last", "committed", "joined").select(
         "cluster", "node", "group_id", "topic", "partition", "client_id", "asks", "first_at", "first_ref", "last_ref",
@@ -96,7 +96,7 @@ def _asks(answered: DataFrame) -> DataFrame:
         F.min("at").alias("first_at"),
         *of_first(PLACE_OF_NODE, "at", "first_"),
         *of_last(PLACE_OF_NODE, "at", "last_"),
-        F.coalesce(F.max(member), F.lit(False)).alias("states_member"),
+        holds(F.max(member)).alias("states_member"),
     )
     return asks.where(F.col("asks") >= FEWEST)
 

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FOLLOWER_TRUNCATING, HIGH_WATERMARK_LOWERED, TRUNCATION_BELOW_HIGH_WATERMARK
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.data_plane.lineage import epoch_starts
 from epochaudit.replay.state.held_epochs import replica_starts
@@ -75,7 +75,7 @@ def truncations(events: DataFrame) -> DataFrame:
                 "high_watermark": F.col("own.high_watermark"),
                 "start_offset": F.col("own.start_offset"),
                 "start_ref": F.col("own.ref"),
-                "begun_since": F.coalesce(F.col("own.until_ms") < F.col("time_ms"), F.lit(False)),
+                "begun_since": holds(F.col("own.until_ms") < F.col("time_ms")),
                 "learned": F.col("previous.is_leader")
                 | (F.col("own.high_watermark") > F.col("previous.high_watermark")),
                 "previous_epoch": F.col("previous.leader_epoch"),
@@ -94,7 +94,7 @@ def _announced() -> Column:
     own, ms = F.col("own"), F.col("time_ms")
     since_ms = F.coalesce(own["from_ms"], F.lit(0))
     same = F.exists("announced", lambda one: (one["offset"] == F.col("offset")) & one["time_ms"].between(since_ms, ms))
-    return (F.col("event_type") == TRUNCATION_BELOW_HIGH_WATERMARK) & F.coalesce(same, F.lit(False))
+    return (F.col("event_type") == TRUNCATION_BELOW_HIGH_WATERMARK) & holds(same)
 
 
 def _replicas(events: DataFrame) -> DataFrame:
@@ -123,7 +123,7 @@ def _with_elections(rows: DataFrame) -> DataFrame:
         {
             "all_clean": (F.size("between") == until - since)
             & F.forall("between", lambda e: (e["leader"] == NO_LEADER) | (e["election"] == "clean")),
-            "some_unclean": F.coalesce(F.size(unclean) > 0, F.lit(False)),
+            "some_unclean": holds(F.size(unclean) > 0),
             "unclean_start": F.array_min(F.transform(unclean, lambda e: e["start_offset"])),
             "election_ref": F.coalesce(first_unclean["election_ref"], F.get(last, F.lit(0))["election_ref"]),
         }

@@ -40,7 +40,7 @@ from epochaudit.events.event_types import (
     ZK_MIGRATION_STATE_RECORD,
 )
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.field_values import ZkMigrationState
 from epochaudit.kafka.releases import MetadataVersion, release
 from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log, state_snapshot
@@ -137,10 +137,10 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list("live_sent")).alias("live_sent"),
         F.array_sort(F.collect_set("isr_logger")).alias("isr_loggers"),
         F.array_sort(F.collect_set("isr_reset")).alias("isr_resets"),
-        F.coalesce(F.max("migrates"), F.lit(False)).alias("migrates"),
+        holds(F.max("migrates")).alias("migrates"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
-        F.coalesce(F.min("log_position") <= 1, F.lit(False)).alias("from_offset_0"),
+        holds(F.min("log_position") <= 1).alias("from_offset_0"),
         F.array_sort(F.collect_set("snapshot")).alias("snapshots"),
         F.coalesce(F.first("holes", ignorenulls=True), F.array().cast(_HOLES)).alias("holes"),
         (F.max("log_ms").isNull() & F.max("zookeeper_row")).alias("zookeeper"),
@@ -338,9 +338,9 @@ def of_the_node() -> dict[str, Column]:
     Replaces zookeeper, has_metadata_log and log_complete. The last two are false for a ZooKeeper controller: its answers have no
     position in the metadata log.
     """
-    listed, kraft = (F.coalesce(F.array_contains(name, F.col("node")), F.lit(False)) for name in _NODES)
-    zookeeper = listed | (F.coalesce("zookeeper", F.lit(False)) & ~kraft)
-    logged = {name: F.coalesce(name, F.lit(False)) & ~zookeeper for name in ("has_metadata_log", "log_complete")}
+    listed, kraft = (holds(F.array_contains(name, F.col("node"))) for name in _NODES)
+    zookeeper = listed | (holds(F.col("zookeeper")) & ~kraft)
+    logged = {name: holds(F.col(name)) & ~zookeeper for name in ("has_metadata_log", "log_complete")}
     return {"zookeeper": zookeeper, **logged}
 
 
@@ -378,7 +378,7 @@ def _zookeeper_controllers(events: DataFrame) -> DataFrame:
     """
     event_type, live_brokers = F.col("event_type"), F.col("live_brokers")
     own = (F.col("controller_id") == F.col("node")) & (F.col("partition_row") == 0) & live_brokers.isNotNull()
-    sent = F.coalesce((event_type == UPDATE_METADATA) & own, F.lit(False))
+    sent = holds((event_type == UPDATE_METADATA) & own)
     rows = of_types(events, UPDATE_METADATA, *CONTROLLER_LINES).where(sent | (event_type != UPDATE_METADATA))
     rows = rows.withColumns(
         {
@@ -394,7 +394,7 @@ def _zookeeper_controllers(events: DataFrame) -> DataFrame:
     preceding = in_order.rowsBetween(Window.unboundedPreceding, -1)
     of_run = Window.partitionBy("cluster", "node", "sent", "run")
     before = F.last(F.when(F.col("states_live"), F.struct("sent", "live")), ignorenulls=True).over(preceding)
-    cut_off = F.max(F.coalesce("newer_missing", F.lit(False))).over(of_run)
+    cut_off = F.max(holds(F.col("newer_missing"))).over(of_run)
     rows = rows.withColumns(
         {
             "changes": F.col("sent") & ~F.when(before["sent"], before["live"]).eqNullSafe(F.col("live")),
@@ -458,7 +458,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
         .when(event_type == FENCE_BROKER_RECORD, F.lit(True))
         .otherwise(F.col("fenced"))
     )
-    shuts_down = F.when(registers | leaves, registers & F.coalesce("in_controlled_shutdown", F.lit(False)))
+    shuts_down = F.when(registers | leaves, registers & holds(F.col("in_controlled_shutdown")))
     in_order = Window.partitionBy("cluster", "broker_id").orderBy("position", "file", "byte_offset", "partition_row")
     records = of_types(log, *BROKER_RECORDS).where(F.col("broker_id") >= 0)
     is_fenced = F.last(fenced, ignorenulls=True).over(in_order)
@@ -474,7 +474,7 @@ def _broker_states(log: DataFrame) -> DataFrame:
     states = states.withColumn("before", F.lag(F.struct("standing", "broker_epoch", "position")).over(in_order))
     same = F.struct("before.standing", "before.broker_epoch") == F.struct("standing", "broker_epoch")
     same &= recorded_between(F.col("before.position"), F.col("position"), "holes")
-    states = states.withColumn("begins_at", F.when(~F.coalesce(same, F.lit(False)), ref()))
+    states = states.withColumn("begins_at", F.when(~holds(same), ref()))
     state = F.struct(
         F.col("position").alias("since"),
         F.coalesce(F.lead("position").over(in_order), F.lit(FOREVER)).alias("until"),
@@ -512,7 +512,7 @@ def _superseded_live() -> Column:
     recorded = recorded_between(before_position, registered, "holes")
     superseded = before["standing"].isin(*LIVE) & (before["broker_epoch"] < F.col("broker_epoch"))
     has_been_live = F.max(F.col("standing").isin(*LIVE)).over(of_epoch)
-    return F.when(has_been_live, F.lit(False)).when(recorded, F.coalesce(superseded, F.lit(False)))
+    return F.when(has_been_live, F.lit(False)).when(recorded, holds(superseded))
 
 
 def never_registered(until: Column, until_ms: Column) -> Column:

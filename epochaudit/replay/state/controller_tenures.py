@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.views import holds
 from epochaudit.replay.state.metadata_log import record_position
 
 
@@ -32,7 +33,7 @@ def with_stays(rows: DataFrame) -> DataFrame:
     arrived_ms, answered_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
 
     def part(tenure: Column) -> Column:
-        led = F.coalesce(tenure["leader"] == F.col("node"), F.lit(False)) | F.array_contains("led", tenure["since"])
+        led = holds(tenure["leader"] == F.col("node")) | F.array_contains("led", tenure["since"])
         own = led & tenure["since_ms"].isNotNull()  # a snapshot has the clock of the host that made it
         return F.when(own | tenure["leader"].isNull(), tenure.dropFields("leader").withField("own", own))
 

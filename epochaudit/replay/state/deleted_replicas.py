@@ -19,7 +19,7 @@ from epochaudit.events.event_types import (
     STOP_REPLICA,
 )
 from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import deletes_replica
@@ -89,5 +89,5 @@ def with_deletions(rows: DataFrame, deleted: DataFrame) -> DataFrame:
     joined = rows.join(F.broadcast(deleted), ["cluster", "node", "topic", "partition"], "left")
     covering = joined.withColumn("deletions", F.filter("deletions", covers_request))
     request = F.try_element_at(F.filter("deletions", lambda d: d["by_request"]), F.lit(1))
-    was_deleted = F.coalesce(F.size("deletions") > 0, F.lit(False))
+    was_deleted = holds(F.size("deletions") > 0)
     return covering.withColumns({"deleted_ref": request["ref"], "was_deleted": was_deleted}).drop("deletions")

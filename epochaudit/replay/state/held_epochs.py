@@ -35,7 +35,7 @@ from epochaudit.events.event_types import (
     STOP_REPLICA,
 )
 from epochaudit.events.times import FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import (
     deletes_replica,
@@ -182,7 +182,7 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
     of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_gaps")
-    cut_off = F.max((F.col("source") == "state_change_log") & F.coalesce("newer_missing", F.lit(False))).over(of_run)
+    cut_off = F.max((F.col("source") == "state_change_log") & holds(F.col("newer_missing"))).over(of_run)
     last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(of_run)
     return placed.withColumns(
         {
@@ -222,7 +222,7 @@ def _begins_anew(in_time: WindowSpec) -> Column:
     highest = F.when(F.col("event_type") == PARTITION_CREATED, F.lit(0)).otherwise(F.greatest(epoch, partition_epoch))
     before = F.last(highest, ignorenulls=True).over(in_time.rowsBetween(Window.unboundedPreceding, -1))
     begins = F.col("event_type").isin(*STARTS) & F.col("topic_id").isNull() & (epoch == 0) & (partition_epoch == 0)
-    return F.coalesce(begins & (before > 0), F.lit(False))
+    return holds(begins & (before > 0))
 
 
 @checkpointed
@@ -375,10 +375,10 @@ def _outdated() -> Column:
         ),
     )
     next_stated = F.array_min(F.transform(later, lambda s: s["leader_epoch"]))
-    same_process = ~F.coalesce(F.col("until_ms") < following["from_ms"], F.lit(False))
+    same_process = ~holds(F.col("until_ms") < following["from_ms"])
     recorded_from = F.when(same_process, following["leader_epoch"]).otherwise(following["leader_epoch"] + 1)
     adjoins = following["previous_epoch"] == F.col("leader_epoch")
-    return F.coalesce(next_stated < recorded_from, next_stated.isNotNull()) & ~F.coalesce(adjoins, F.lit(False))
+    return F.coalesce(next_stated < recorded_from, next_stated.isNotNull()) & ~holds(adjoins)
 
 
 @checkpointed
@@ -452,12 +452,12 @@ def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int, unt
     until: the field that has the epoch's end.
     """
     ended = e[until] < arrival_ms - early_ms
-    return (e["from_ms"] <= time_ms + GRAIN_MS) & ~F.coalesce(ended, F.lit(False))
+    return (e["from_ms"] <= time_ms + GRAIN_MS) & ~holds(ended)
 
 
 def _may_have_deleted(e: Column, time_ms: Column) -> Column:
     """The node may have deleted the replica of this epoch before it answered a request at that time."""
-    return F.coalesce(e["deleted_ms"] <= time_ms + GRAIN_MS, F.lit(False))
+    return holds(e["deleted_ms"] <= time_ms + GRAIN_MS)
 
 
 def _creates(arrival_ms: Column, time_ms: Column) -> Column:
@@ -471,7 +471,7 @@ def _creates(arrival_ms: Column, time_ms: Column) -> Column:
 def _starts_later(time_ms: Column) -> Column:
     """At that time the node was creating the replica again, and had not started a leader epoch."""
     creates = F.exists("recreations", lambda c: (c["from_ms"] <= time_ms) & (time_ms <= c["until_ms"]))
-    return F.coalesce(creates & _held_later(time_ms), F.lit(False))
+    return holds(creates & _held_later(time_ms))
 
 
 def _kafka_version(time_ms: Column) -> Column:
@@ -553,17 +553,14 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_earlier": F.when(stable.isNull() & (lowest < highest["leader_epoch"]), lowest),
         "held_ref": when_stable(stable["ref"], highest["ref"]),
         "leads_in_highest": when_stable(stable["is_leader"], highest["is_leader"]),
-        "epoch_line_missing": F.coalesce(
-            when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"])), F.lit(False)
-        ),
-        "held_complete": stable.isNotNull() | F.coalesce(settled, F.lit(False)),
-        "deleting": stable.isNull()
-        & F.coalesce(F.exists("possible", lambda e: _may_have_deleted(e, F.col("time_ms"))), F.lit(False)),
+        "epoch_line_missing": holds(when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"]))),
+        "held_complete": stable.isNotNull() | holds(settled),
+        "deleting": stable.isNull() & holds(F.exists("possible", lambda e: _may_have_deleted(e, F.col("time_ms")))),
         "started_ref": when_stable(stable["ref"], _last_line()),
         "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
         "unstarted": stable.isNull() & (F.size("possible") == 0) & _starts_later(F.col("time_ms")),
-        "creating": F.coalesce(_creates(F.col("arrival_ms"), F.col("time_ms")), F.lit(False)),
+        "creating": holds(_creates(F.col("arrival_ms"), F.col("time_ms"))),
         "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
         "led_just_before": when_stable(

@@ -26,7 +26,7 @@ from epochaudit.events.event_types import (
     TOPIC_RECORD,
     UPDATE_METADATA,
 )
-from epochaudit.events.views import no_ref, of_types, ref
+from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE, METADATA_TOPIC_ID, METADATA_TOPICS
 from epochaudit.replay.state.metadata_log import metadata_log
@@ -145,7 +145,7 @@ def _facts(events: DataFrame) -> DataFrame:
     deletes = deletes_topic() | (event_type == REMOVE_TOPIC_RECORD)
     creates = (event_type == PARTITION_STATE_CHANGED) & (F.col("leader_epoch") == 0) & (F.col("partition_epoch") == 0)
     facts = statements.unionByName(records.select(*_STATED, "since", "clock", "own_ref"))
-    return facts.withColumns({name: F.coalesce(fact, F.lit(False)) for name, fact in
+    return facts.withColumns({name: holds(fact) for name, fact in
                               (("deletes", deletes), ("creates", creates))})  # fmt: skip
 
 
@@ -224,7 +224,7 @@ def _had_topic_before() -> Column:
             ),
         )
 
-    return F.coalesce(F.exists("deletions", precedes), F.lit(False))
+    return holds(F.exists("deletions", precedes))
 
 
 def earlier_ids(topic_id: Column) -> Column:
@@ -282,7 +282,7 @@ def with_identity(rows: DataFrame, identities: DataFrame, *more: str) -> DataFra
         {
             "topic": F.coalesce("topic", "known_topic"),
             "topic_id": F.coalesce("topic_id", "known_topic_id"),
-            **{name: F.coalesce(name, F.lit(False)) for name in _added(more) if name in _FLAGS},
+            **{name: holds(F.col(name)) for name in _added(more) if name in _FLAGS},
         }
     ).drop(*(f"identity_{name}" for name in key), *{*_IDENTITY}.difference(more))
 

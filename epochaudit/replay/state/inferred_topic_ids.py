@@ -25,7 +25,7 @@ from epochaudit.events.event_types import (
     UPDATE_METADATA,
 )
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
-from epochaudit.events.views import of_types
+from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.held_epochs import STARTS
 from epochaudit.replay.state.incarnations import NAMING, RECORDS, deletes_topic, refused
@@ -53,7 +53,7 @@ def topic_in_words(topic_id: Column) -> Column:
 
 def deletes_topic_without_id() -> Column:
     """A topic without id is deleted. Ids are inferred only if some event does so. Needs: the columns of `deletes_topic`."""
-    return F.coalesce(deletes_topic() & F.col("topic").isNotNull() & F.col("topic_id").isNull(), F.lit(False))
+    return holds(deletes_topic() & F.col("topic").isNotNull() & F.col("topic_id").isNull())
 
 
 def with_inferred_topic_ids(events: DataFrame) -> DataFrame:
@@ -177,7 +177,7 @@ def _node_histories(events: DataFrame) -> DataFrame:
     }
     return rows.groupBy(*_NODE).agg(
         F.array_sort(F.collect_set(F.when(F.col("creates") & again, F.col("at")))).alias("recreated_at_ms"),
-        *(F.coalesce(fact, F.lit(False)).alias(name) for name, fact in facts.items()),
+        *(holds(fact).alias(name) for name, fact in facts.items()),
         F.count_distinct(F.when(created, F.col("at"))).alias("created"),
         F.max(F.col("topic_id").isNotNull()).alias("has_id"),
         (F.col("node").isNotNull() & F.max(existed | deleted)).alias("has_facts"),
@@ -206,5 +206,5 @@ def _facts(events: DataFrame) -> DataFrame:
     # a DeleteTopics request is answered once the topic is deleted
     timed_at_answer = event_type.isin(DELETE_TOPICS, METADATA)
     at = F.coalesce(F.when(~timed_at_answer, F.col("arrival_ms")), "time_ms").alias("at")
-    each = (F.coalesce(fact, F.lit(False)).alias(name) for name, fact in facts.items())
+    each = (holds(fact).alias(name) for name, fact in facts.items())
     return rows.select(*_NODE, "partition", "topic_id", "time_ms", "arrival_ms", at, *each)

@@ -22,7 +22,7 @@ from epochaudit.events.event_types import (
     LEADER_STARTS,
     UPDATE_METADATA,
 )
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.replay.state.incarnations import key_of_name, topic_key
@@ -116,7 +116,7 @@ def _statements(events: DataFrame) -> DataFrame:
     refused = (F.coalesce("request_error_code", none) != Errors.NONE) | (
         event_type.isin(*_ANSWERED) & (F.coalesce("error_code", F.lit(-1)) != Errors.NONE)
     )
-    deleting = F.coalesce(F.col("leader") == LEADER_DURING_DELETE, F.lit(False))
+    deleting = holds(F.col("leader") == LEADER_DURING_DELETE)
     answered = event_type == ALTER_PARTITION
     stated = of_types(events, *_STATEMENTS).where(~refused & ~deleting)
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import GRAIN_MS
+from epochaudit.events.views import holds
 from epochaudit.spark.columns import let
 
 
@@ -76,7 +77,7 @@ def _member(member: Column, before: Column, during: Column, last_list: Column, l
 
     def sent_since(what: Column) -> Column:
         """`what` holds, and the controller sent it after its last list: then a line about the change is missing."""
-        return F.coalesce((last_sent["time_ms"] > last_list["time_ms"]) & what, F.lit(False))
+        return holds((last_sent["time_ms"] > last_list["time_ms"]) & what)
 
     def lists(line: Column) -> Column:
         return F.array_contains(line["live"], member)
@@ -84,19 +85,17 @@ def _member(member: Column, before: Column, during: Column, last_list: Column, l
     def leaving_ref(shutdown: Column) -> Column:
         removed_since = F.exists(
             before,
-            lambda t: (
-                F.coalesce(t["time_ms"] > shutdown["time_ms"], F.lit(False)) & F.array_contains(t["removed"], member)
-            ),
+            lambda t: holds(t["time_ms"] > shutdown["time_ms"]) & F.array_contains(t["removed"], member),
         )
         return F.when(~removed_since, shutdown["ref"])
 
     shutdown = F.try_element_at(F.filter(before, lambda t: t["shutting_down"] == member), F.lit(-1))
     anew = F.exists(during, lambda t: F.array_contains(t["removed"], member) & lists(t))
-    listed_live = F.exists(during, lambda t: F.coalesce(lists(t), F.lit(False)))
-    missing = F.coalesce(~lists(last_list) & ~listed_live & ~sent_since(sent_live), F.lit(False))
+    listed_live = F.exists(during, lambda t: holds(lists(t)))
+    missing = holds(~lists(last_list) & ~listed_live & ~sent_since(sent_live))
     change = F.exists(
         during,
-        lambda t: F.coalesce(~lists(t), F.lit(False)) | F.coalesce(t["shutting_down"] == member, F.lit(False)),
+        lambda t: holds(~lists(t)) | holds(t["shutting_down"] == member),
     )
     return F.struct(
         member.alias("broker_id"),

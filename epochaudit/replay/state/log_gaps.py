@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import KAFKA_VERSION, PROCESS_STARTING
 from epochaudit.events.times import FOREVER
+from epochaudit.events.views import holds
 from epochaudit.spark.memo import checkpointed
 
 OF_LINES: Final = ("state_change_log", "server_log")
@@ -77,7 +78,7 @@ def _without_gaps(rows: DataFrame, *of_log: str) -> DataFrame:
     runs = rows.groupBy(*log, F.coalesce("gaps_before", F.lit(0)).alias("gaps_so_far")).agg(
         F.min(F.least("time_ms", "arrival_ms")).alias("first_ms"),
         F.max("time_ms").alias("last_ms"),
-        F.max(F.coalesce("newer_missing", F.lit(False))).alias("newer_missing"),
+        F.max(holds(F.col("newer_missing"))).alias("newer_missing"),
     )
     following = F.lead("first_ms", 1, FOREVER).over(Window.partitionBy(*log).orderBy("gaps_so_far"))
     runs = runs.withColumn("until_ms", following)
@@ -94,7 +95,7 @@ def _gaps(runs: DataFrame, *of_log: str) -> DataFrame:
 
 def gap_between(from_ms: Column, until_ms: Column) -> Column:
     """Whether files of a node's log are missing between these times of its host, or after its end. Needs: gaps."""
-    return F.coalesce(F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms)), F.lit(False))
+    return holds(F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms)))
 
 
 def _overlaps(gap: Column, from_ms: Column, until_ms: Column) -> Column:
@@ -107,7 +108,7 @@ def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
     Needs: first_ms and gaps of `server_log_gaps`.
     """
     gap = F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms))
-    return F.coalesce((F.col("first_ms") <= from_ms) & ~gap, F.lit(False))
+    return holds((F.col("first_ms") <= from_ms) & ~gap)
 
 
 def request_logs(events: DataFrame) -> DataFrame:
@@ -122,7 +123,7 @@ def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
     A log that ends before until_ms counts, unless a newer file is missing: nothing shows whether a request was logged after its end.
     """
     begins = F.exists("request_logs", lambda log: (log["node"] == node) & (log["first_ms"] <= from_ms))
-    return F.coalesce(begins, F.lit(False)) & ~files_missing(node, from_ms, until_ms)
+    return holds(begins) & ~files_missing(node, from_ms, until_ms)
 
 
 def files_missing(node: Column, from_ms: Column, until_ms: Column) -> Column:
@@ -132,4 +133,4 @@ def files_missing(node: Column, from_ms: Column, until_ms: Column) -> Column:
         return gap["missing"] & _overlaps(gap, from_ms, until_ms)
 
     lacking = F.exists("request_logs", lambda log: (log["node"] == node) & F.exists(log["gaps"], lacks))
-    return F.coalesce(lacking, F.lit(False))
+    return holds(lacking)

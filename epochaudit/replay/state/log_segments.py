@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import EPOCH_CHECKPOINT, LOG_BATCHES, TOPIC_ID_CHECKPOINT
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.field_values import METADATA_TOPIC
 from epochaudit.sources.data_log.batch_runs import COMPACTED
 from epochaudit.spark.memo import checkpointed
@@ -42,7 +42,7 @@ def log_segments(events: DataFrame) -> DataFrame:
     )
     logs = logs.select(
         *PARTITION, "node", "file", "split", "byte_offset", "line_in_split", "leader_epoch", "batch_base_offset", "batch_last_offset",
-        "record_count", "records_size", "timestamp", F.coalesce(F.col("reason") == COMPACTED, F.lit(False)).alias("compacted"),
+        "record_count", "records_size", "timestamp", holds(F.col("reason") == COMPACTED).alias("compacted"),
         "batch_digests", is_raw.alias("is_raw"), F.when(is_raw, folder).otherwise(F.col("file")).alias("copy"),
         F.when(is_raw, folder_of(folder)).otherwise(folder).alias("log_dir"), ref().alias("own_ref"),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     SNAPSHOT_HEADER,
     TOPIC_RECORD,
 )
-from epochaudit.events.views import ref
+from epochaudit.events.views import holds, ref
 from epochaudit.spark.memo import as_leaf, checkpointed
 
 SOURCE: Final = "metadata_log"
@@ -146,7 +146,7 @@ def _records(events: DataFrame) -> DataFrame:
     rows = as_leaf(_copies(events))
     with_structure = rows.join(F.broadcast(_log_structure(rows)), "cluster", "left")
     of_cut = F.exists("snapshots", lambda s: ~s["is_whole"] & (s["file"] == F.col("file")))
-    whole = with_structure.where(~in_snapshot() | ~F.coalesce(of_cut, F.lit(False)))
+    whole = with_structure.where(~in_snapshot() | ~holds(of_cut))
     # here: later steps would sort and store each record with all Raft epochs, snapshots and transactions
     marked = whole.withColumns({"is_replaced": _is_replaced(), "is_applied": ~_is_not_applied()})
     return marked.drop("epochs", "snapshots", "marks")
@@ -241,7 +241,7 @@ def _overwritten(record: Column) -> Column:
             & ((e["first_offset"] <= record["metadata_offset"]) | (e["follows"] < record["raft_epoch"]))
         ),
     )
-    return F.coalesce(by_later, F.lit(False))
+    return holds(by_later)
 
 
 def _is_replaced() -> Column:
@@ -252,9 +252,7 @@ def _is_replaced() -> Column:
     )
     has_end_offset = F.col("position") > 0  # 0: the first snapshot, or a file name without an end offset
     record = F.struct("raft_epoch", "metadata_offset")
-    return F.when(in_snapshot(), has_end_offset & F.coalesce(from_another_file, F.lit(False))).otherwise(
-        _overwritten(record)
-    )
+    return F.when(in_snapshot(), has_end_offset & holds(from_another_file)).otherwise(_overwritten(record))
 
 
 def _is_not_applied() -> Column:
@@ -262,13 +260,13 @@ def _is_not_applied() -> Column:
     before = F.try_element_at(F.filter("marks", lambda mark: mark["position"] < F.col("position")), F.lit(-1))
     after = F.get(F.filter("marks", lambda mark: mark["position"] > F.col("position")), F.lit(0))
     inside = ~in_snapshot() & ~F.col("event_type").isin(*_MARKS, *_CONTROL)
-    ended = F.coalesce(after["event_type"] == END_TRANSACTION_RECORD, F.lit(False))
-    return inside & F.coalesce(before["event_type"] == BEGIN_TRANSACTION_RECORD, F.lit(False)) & ~ended
+    ended = holds(after["event_type"] == END_TRANSACTION_RECORD)
+    return inside & holds(before["event_type"] == BEGIN_TRANSACTION_RECORD) & ~ended
 
 
 def in_snapshot() -> Column:
     """The record stands in a snapshot of the metadata log, not in the log itself."""
-    return F.coalesce("in_snapshot", F.lit(False))
+    return holds(F.col("in_snapshot"))
 
 
 def _of_snapshot(name: str) -> Column:

@@ -117,7 +117,7 @@ def elects_last_known() -> Column:
         & (F.col("leader_recovery_state") == RECOVERING)
         & (F.size(left) <= 1)
     )
-    return F.coalesce(elected, F.lit(False))
+    return holds(elected)
 
 
 @checkpointed
@@ -198,7 +198,7 @@ def _controllers(events: DataFrame) -> DataFrame:
     Their order is one: who takes over, a KRaft controller too, raises the epoch in ZooKeeper.
     """
     requests = of_types(events, LEADER_AND_ISR).where(F.col("controller_epoch").isNotNull())
-    kraft = F.coalesce("is_kraft_controller", F.lit(False))
+    kraft = holds(F.col("is_kraft_controller"))
     return requests.groupBy("cluster").agg(
         F.collect_set(F.when(kraft, F.col("controller_epoch"))).alias("kraft_epochs"),
         F.collect_set(F.when(~kraft, F.col("controller_epoch"))).alias("zookeeper_epochs"),
@@ -342,7 +342,7 @@ def _with_applied_clears(rows: DataFrame, events: DataFrame) -> DataFrame:
 def _unless_cleared(last_set: Column) -> Column:
     """The replicas as last set; empty if a ClearElrRecord follows. Needs: applied."""
     since = F.exists("applied", lambda c: (c["position"] > last_set["clock"]) & (c["position"] < F.col("clock")))
-    return F.when(F.coalesce(since, F.lit(False)), F.array().cast("array<int>")).otherwise(last_set["ids"])
+    return F.when(holds(since), F.array().cast("array<int>")).otherwise(last_set["ids"])
 
 
 def _next_clear() -> Column:

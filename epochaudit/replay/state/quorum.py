@@ -16,7 +16,7 @@ from epochaudit.events.event_types import (
     RAFT_VOTE_ANSWERED,
     VOTE,
 )
-from epochaudit.events.views import of_types
+from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic
 
@@ -65,7 +65,7 @@ def quorum_restarts(events: DataFrame) -> DataFrame:
     emptied = F.size(F.array_intersect("emptied", "voters"))
     lower = by_cluster.select(
         "cluster",
-        (F.coalesce("elects_lower", F.lit(False)) | (2 * emptied > F.size("voters"))).alias("begins_again"),
+        (holds(F.col("elects_lower")) | (2 * emptied > F.size("voters"))).alias("begins_again"),
     )
     both = of_several.unionByName(lower).where("begins_again")
     return both.distinct()

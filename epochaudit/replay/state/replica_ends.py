@@ -123,7 +123,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
     # a load after the truncation is of a later process, whose lines are missing
     in_order = F.coalesce(F.col("load.own_ref.time_ms") <= F.col("truncation.own_ref.time_ms"), F.lit(True))
     adjoins = F.coalesce(F.col("start.own_ref.time_ms") <= F.col("before.start.gap_ms"), F.lit(True))
-    known = F.coalesce(F.col("start.high_watermark") <= F.lag("start.high_watermark").over(own), F.lit(False))
+    known = holds(F.col("start.high_watermark") <= F.lag("start.high_watermark").over(own))
     stretches = stretches.withColumns(
         {
             "before": before,
@@ -138,7 +138,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         *_REPLICA, "topic_id", "ambiguous_name",
         *(F.col(f"start.{name}").alias(name) for name in _OF_START),
         "epoch_before", "known_since",
-        F.coalesce(F.col("has_server_log") & (F.col("before.last_process") == F.col("process")), F.lit(False)).alias("same_process"),
+        holds(F.col("has_server_log") & (F.col("before.last_process") == F.col("process"))).alias("same_process"),
         "process_epoch",
         F.when(in_order, F.col("load.at")).alias("loaded"),
         F.when(in_order & F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),

@@ -23,7 +23,7 @@ from epochaudit.events.event_types import (
     REMOVE_TOPIC_RECORD,
     TOPIC_RECORD,
 )
-from epochaudit.events.views import of_types, ref
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONTROLLER
 from epochaudit.replay.state.cluster_history import resumed_at, settings_known_since
@@ -114,7 +114,7 @@ def _changes(events: DataFrame, value: Column) -> DataFrame:
     Refused requests are left out. One that was answered 7 (REQUEST_TIMED_OUT) is not refused.
     """
     event_type = F.col("event_type")
-    is_it = F.coalesce(F.col("name") == _NAME, F.lit(False))
+    is_it = holds(F.col("name") == _NAME)
     refused = F.coalesce(F.nullif("request_error_code", F.lit(Errors.NONE)), F.nullif("error_code", F.lit(Errors.NONE)))
     # a KRaft controller's line names the one setting that a record sets
     lists_all = (event_type == ALTER_CONFIGS) | ((event_type == CONFIG_CHANGED) & F.col("name").isNull())
@@ -190,7 +190,7 @@ def _carried_out(statement: Column) -> Column:
 
     Only in KRaft, and in a migration to it, do brokers forward requests.
     """
-    forwards = _is_record() | F.coalesce(F.col("has_metadata_log") | (F.size("kraft_controllers") > 0), F.lit(False))
+    forwards = _is_record() | holds(F.col("has_metadata_log") | (F.size("kraft_controllers") > 0))
     timed_out = statement["timed_out"]
     return timed_out.isNull() | ((timed_out == CREATE_TOPICS) & ~forwards)
 
@@ -236,7 +236,7 @@ def _permitting_default() -> Column:
 def _default_may_permit() -> Column:
     """A default permits unclean elections, or a request to permit them was answered 7."""
     asked = F.exists("default_in_doubt", lambda one: one["permitted"])
-    return _permitting_default().isNotNull() | F.coalesce(asked, F.lit(False))
+    return _permitting_default().isNotNull() | holds(asked)
 
 
 def _of_servers(*, permitted: bool) -> Column:
@@ -244,7 +244,7 @@ def _of_servers(*, permitted: bool) -> Column:
 
     def counts(one: Column) -> Column:
         if permitted:
-            return one["permitted"] & ~F.coalesce(F.array_contains("broker_nodes", one["node"]), F.lit(False))
+            return one["permitted"] & ~holds(F.array_contains("broker_nodes", one["node"]))
         return ~one["permitted"] & F.array_contains("controllers", one["node"])
 
     return _found(F.get(F.filter("of_servers", counts), F.lit(0)))
@@ -254,9 +254,9 @@ def _stated() -> Column:
     """What requests and lines state, and for a ZooKeeper controller the records of a migration."""
     takes_here = F.exists("own_changes", lambda change: _here(change) & change["takes"])
     so_far = F.filter("own_changes", lambda change: _here(change) & (change["at"] <= F.col("time_ms")))
-    taken = F.coalesce(F.array_max(so_far)["takes"], F.lit(False))
+    taken = holds(F.array_max(so_far)["takes"])
     elsewhere = F.filter("own_changes", lambda change: ~_here(change) & change["takes"])
-    left = F.exists(elsewhere, lambda change: ~_followed(change)) | F.coalesce("recreated", F.lit(False))
+    left = F.exists(elsewhere, lambda change: ~_followed(change)) | holds(F.col("recreated"))
     # without a common clock, the election may have come before the `false` that follows elsewhere
     between = (F.size(elsewhere) > 0) & _default_may_permit()
     permits, forbids = (_found(_last("of_topic", permitted=permitted)) for permitted in (True, False))
@@ -273,12 +273,12 @@ def _may_have_stated(*, permitted: bool) -> Column:
     def may_have(one: Column) -> Column:
         return F.coalesce(one["permitted"], F.lit(True)) == F.lit(permitted)
 
-    return F.coalesce(F.exists("in_doubt", may_have), F.lit(False))
+    return holds(F.exists("in_doubt", may_have))
 
 
 def _own_changes() -> Column:
     """Where the topic's setting was taken away (`takes`) or set to false, by requests and lines: array of struct(at, takes, node)."""
-    stated = F.filter("of_topic", lambda one: one["since"].isNull() & ~F.coalesce(one["permitted"], F.lit(False)))
+    stated = F.filter("of_topic", lambda one: one["since"].isNull() & ~holds(one["permitted"]))
     changes = F.transform(stated, lambda one: _change(one["at"], one["permitted"].isNull(), one["node"]))
     deletions = F.filter("deletions", lambda one: ~one["of_log"])
     taken = F.transform(deletions, lambda one: _change(one["since"], F.lit(True), one["node"]))
@@ -292,7 +292,7 @@ def _change(at: Column, takes: Column, node: Column) -> Column:
 
 def _here(change: Column) -> Column:
     """The controller's own host states it."""
-    return F.coalesce(change["node"] == F.col("node"), F.lit(False))
+    return holds(change["node"] == F.col("node"))
 
 
 def _followed(taken: Column) -> Column:

@@ -34,10 +34,8 @@ def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
         F.col("log_ends_ms") - apart >= F.col("time_ms")
     )
     unknown = F.col("topic").isNull() & F.col("topic_id").isNotNull() & covered
-    named = F.coalesce(F.array_contains("named_ids", F.col("topic_id")), F.lit(False))
-    return joined.withColumn("never_existed", F.coalesce(unknown & ~named, F.lit(False))).drop(
-        "named_ids", "log_begins_ms", "log_ends_ms"
-    )
+    named = holds(F.array_contains("named_ids", F.col("topic_id")))
+    return joined.withColumn("never_existed", holds(unknown & ~named)).drop("named_ids", "log_begins_ms", "log_ends_ms")
 
 
 def log_times(events: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import CONTROLLED_SHUTDOWN
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.control_plane.broker_requests import UNDER_EPOCH
 from epochaudit.rules.reasons import REFUSAL_UNEXPLAINED
@@ -88,7 +89,7 @@ class StaleIncarnationObeyed(Rule):
         wrong = F.exists("held_epochs", lambda epoch: (epoch != sent) & ~(may_be_larger & (epoch < sent)))
         replaced = sent < col("registered_epoch")
         # a metadata log that ends before the answer may lack the registration that replaced it
-        recorded = col("covered") | ~F.coalesce(replaced, F.lit(False))
+        recorded = col("covered") | ~holds(replaced)
         epoch_from_controller = ~refused & (sent == col("newest_epoch")) & recorded
         after = (
             "controller {node} had registered broker {broker_id} under broker epoch {registered_epoch}",

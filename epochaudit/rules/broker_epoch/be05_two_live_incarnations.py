@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import BROKER_REGISTRATION
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
@@ -85,7 +86,7 @@ class TwoLiveIncarnations(Rule):
                 because=(),
             ),
             passed(
-                F.coalesce("same_incarnation", F.lit(False)),
+                holds(F.col("same_incarnation")),
                 expected="error {NONE} for the incarnation that is registered already",
                 observed=answered,
                 because=("incarnation {incarnation_id} had registered before",),

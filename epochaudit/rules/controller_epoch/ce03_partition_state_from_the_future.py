@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR, UPDATE_METADATA
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -63,7 +63,7 @@ class PartitionStateFromTheFuture(Rule):
             col("event_type").isin(LEADER_AND_ISR, UPDATE_METADATA)
             & col("partition").isNotNull()
             & (col("request_error_code") == Errors.NONE)
-            & ~F.coalesce(col("is_kraft_controller"), F.lit(False))
+            & ~holds(col("is_kraft_controller"))
         )
 
     def verdict(self) -> tuple[Branch, ...]:

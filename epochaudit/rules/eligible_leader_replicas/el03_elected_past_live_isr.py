@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.rules.eligible_leader_replicas.missing import STATES_UNKNOWN, level_unknown
 from epochaudit.rules.reasons import log_incomplete
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -65,7 +66,7 @@ class ElectedPastLiveIsr(Rule):
 
     def applies(self) -> Column:
         elects = ~col("leader").eqNullSafe(col("previous_leader"))
-        outside = ~F.coalesce(F.array_contains("previous_isr", col("leader")), F.lit(False))
+        outside = ~holds(F.array_contains("previous_isr", col("leader")))
         return col("changes") & elects & col("elected_from").isNotNull() & outside
 
     def verdict(self) -> tuple[Branch, ...]:

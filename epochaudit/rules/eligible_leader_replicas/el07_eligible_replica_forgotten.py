@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.rules.eligible_leader_replicas.missing import STATES_UNKNOWN, level_unknown
 from epochaudit.rules.reasons import CONTROLLER_VERSION_UNKNOWN, log_incomplete
 from epochaudit.rules.rule import LOW, MEDIUM, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
@@ -65,7 +66,7 @@ class EligibleReplicaForgotten(Rule):
     )
 
     def applies(self) -> Column:
-        emptied = F.coalesce(col("isr_grows") & (F.size("elr") == 0), F.lit(False))
+        emptied = holds(col("isr_grows") & (F.size("elr") == 0))
         return col("changes") & (F.size("forgotten") > 0) & ~emptied
 
     def verdict(self) -> tuple[Branch, ...]:

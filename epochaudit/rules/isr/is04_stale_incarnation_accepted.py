@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.rules.isr.eligibility import IneligibleMemberRule
 from epochaudit.rules.rule import CRITICAL, rule
@@ -58,7 +59,7 @@ class StaleIncarnationAccepted(IneligibleMemberRule):
 
     def applies(self) -> Column:
         stated = F.exists("isr_broker_epochs", lambda epoch: epoch != NO_BROKER_EPOCH)
-        return super().applies() & F.coalesce(stated, F.lit(False))
+        return super().applies() & holds(stated)
 
     def severity_of(self) -> Column | None:
         return None

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import PARTITION_RECORD
+from epochaudit.events.views import holds
 from epochaudit.kafka.field_values import NO_LEADER
 from epochaudit.replay.state.cluster_history import INELIGIBLE, UNKNOWN
 from epochaudit.replay.state.metadata_log import in_snapshot
@@ -70,7 +71,7 @@ class IneligibleReplicaCommitted(Rule):
         count = F.size("ineligible_members")
         at_creation = col("created") & (count > 0)
         leader_alone = col("elects") & (count == 1) & col("leader_standing").isin(*INELIGIBLE)
-        return (col("scope") == OF_RECORD) & ~F.coalesce(at_creation | leader_alone, F.lit(False))
+        return (col("scope") == OF_RECORD) & ~holds(at_creation | leader_alone)
 
     def verdict(self) -> tuple[Branch, ...]:
         ineligible = F.size("ineligible_members") > 0
@@ -117,7 +118,7 @@ class IneligibleReplicaCommitted(Rule):
                 because=known,
             ),
             unverifiable(
-                col("superseded_live").isNull() & ~F.coalesce("takes_out", F.lit(False)),
+                col("superseded_live").isNull() & ~holds(F.col("takes_out")),
                 EARLIER_RECORDS_MISSING,
                 observed=named,
                 because=known,

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.cluster_history import FIRST_CHECKING_ELIGIBILITY
 from epochaudit.rules.isr.eligibility import refused_as_ineligible
@@ -57,24 +58,24 @@ class RejectedIsrSentAgain(Rule):
     )
 
     def applies(self) -> Column:
-        old_leader = F.coalesce(col("sender_release") < FIRST_CHECKING_ELIGIBILITY, F.lit(False))
+        old_leader = holds(col("sender_release") < FIRST_CHECKING_ELIGIBILITY)
         return (col("request_error_code") == Errors.NONE) & refused_as_ineligible() & ~old_leader
 
     def verdict(self) -> tuple[Branch, ...]:
         return first_of(
             passed(
-                F.coalesce("isr_reset_recorded", F.lit(False)),
+                holds(F.col("isr_reset_recorded")),
                 observed="its server.log has a line about the reset in leader epoch {leader_epoch}",
             ),
             passed(
                 col("resent_ref").isNull(), observed="its next request on the connection, if there is one, is another"
             ),
             unverifiable(
-                ~F.coalesce("sender_lines_recorded", F.lit(False)),
+                ~holds(F.col("sender_lines_recorded")),
                 "no lines about ISR changes of the leader (server.log at INFO)",
             ),
             unverifiable(
-                ~F.coalesce("sender_log_recorded", F.lit(False)),
+                ~holds(F.col("sender_log_recorded")),
                 "the leader's server.log is not known to be recorded for that time",
             ),
             unverifiable(col("sender_release").isNull(), "the leader's Kafka version is not in the evidence"),

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.isr.eligibility import ASKED, REFUSED_AS_INELIGIBLE, SUCCEEDED
@@ -84,7 +85,7 @@ class StaleAlterPartitionAccepted(Rule):
             Errors.INVALID_UPDATE_VERSION,
         )
         too_late = col("error_code").isin(*REFUSED_AS_INELIGIBLE) & ~col("zookeeper") & col("certainly_stale")
-        return (col("request_error_code") == Errors.NONE) & F.coalesce(by_validation | too_late, F.lit(False))
+        return (col("request_error_code") == Errors.NONE) & holds(by_validation | too_late)
 
     def verdict(self) -> tuple[Branch, ...]:
         zookeeper, succeeded = col("zookeeper"), col("error_code").isin(*SUCCEEDED)
@@ -187,7 +188,7 @@ def _refused() -> tuple[Branch, ...]:
             observed="error {INVALID_UPDATE_VERSION}",
         ),
         fenced(
-            (code == Errors.NOT_CONTROLLER) & ahead & ~F.coalesce(before_3_3, F.lit(False)),
+            (code == Errors.NOT_CONTROLLER) & ahead & ~holds(before_3_3),
             expected="error {NOT_CONTROLLER} for epochs ({leader_epoch}, {partition_epoch}), which the"
             " controller had not reached when they came",
             observed="error {NOT_CONTROLLER}",

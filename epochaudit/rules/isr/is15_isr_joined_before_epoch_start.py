@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.releases import release
 from epochaudit.rules.reasons import (
     EPOCH_START_MISSING,
@@ -109,7 +109,7 @@ class IsrJoinedBeforeEpochStart(Rule):
                 observed=none_recorded,
             ),
             exposed(
-                F.coalesce(col("version") < FIRST_WITH_CHECK, F.lit(False)),
+                holds(col("version") < FIRST_WITH_CHECK),
                 "leaders before 2.0.1 do not look at the start of the leader epoch",
                 expected=reaching,
                 observed=below,

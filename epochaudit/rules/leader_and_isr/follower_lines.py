@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 
@@ -19,6 +20,4 @@ def refused_at_the_accepted_epoch() -> Column:
     held = col("accepted_in_process") & (col("leader_epoch") == col("accepted_leader_epoch"))
     older = F.coalesce(col("installed_leader_epoch") < col("leader_epoch"), F.lit(True))
     without_follower_lines = col("kafka_version") < FIRST_WITH_FOLLOWER_LINES
-    return F.coalesce(
-        (col("error_code") == Errors.STALE_CONTROLLER_EPOCH) & without_follower_lines & held & older, F.lit(False)
-    )
+    return holds((col("error_code") == Errors.STALE_CONTROLLER_EPOCH) & without_follower_lines & held & older)

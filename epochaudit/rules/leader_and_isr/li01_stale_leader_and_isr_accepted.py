@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.control_plane.refusal_lines import BY_LEADER_EPOCH
 from epochaudit.rules.leader_and_isr.follower_lines import FIRST_WITH_FOLLOWER_LINES, refused_at_the_accepted_epoch
@@ -113,7 +113,7 @@ class StaleLeaderAndIsrAccepted(Rule):
             (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isin(Errors.NONE, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.STALE_CONTROLLER_EPOCH)
-            & ~F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
+            & ~holds(col("leader_epoch") == col("installed_leader_epoch"))
             & ~refused_at_the_accepted_epoch()
         )
 
@@ -168,7 +168,7 @@ def _below_installed() -> tuple[Branch, ...]:
 def _below_forgotten() -> tuple[Branch, ...]:
     """Of accepted requests below the leader epoch that the broker had before the replica's deletion."""
     accepted, forgotten = col("error_code") == Errors.NONE, col("forgotten_leader_epoch")
-    another_topic = F.coalesce(col("topic_id") != col("forgotten_topic_id"), F.lit(False))  # its epochs start at 0
+    another_topic = holds(col("topic_id") != col("forgotten_topic_id"))  # its epochs start at 0
     goes_back = col("installed_leader_epoch").isNull() & (col("leader_epoch") < forgotten) & ~another_topic
     topic_exists = (col("topic_id") == col("forgotten_topic_id")) | (
         (col("alive_leader_epoch") >= forgotten) & ~col("topic_deletion_seen")

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_and_isr.follower_lines import refused_at_the_accepted_epoch
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -63,10 +64,7 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
             (col("event_type") == LEADER_AND_ISR)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isin(Errors.NONE, Errors.STALE_CONTROLLER_EPOCH)
-            & (
-                F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
-                | refused_at_the_accepted_epoch()
-            )
+            & (holds(col("leader_epoch") == col("installed_leader_epoch")) | refused_at_the_accepted_epoch())
         )
 
     def verdict(self) -> tuple[Branch, ...]:
@@ -81,7 +79,7 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
             ),
             passed(col("error_code") == Errors.STALE_CONTROLLER_EPOCH),
             passed(
-                F.coalesce(col("is_kraft_controller"), F.lit(False)),
+                holds(col("is_kraft_controller")),
                 expected="error {NONE}: a KRaft controller sends a leader epoch again while it takes over from ZooKeeper",
             ),
             passed(

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
 from epochaudit.rules.reasons import RECREATION_UNKNOWN
@@ -66,7 +67,7 @@ class StaleLeaderAndIsrAfterRestart(Rule):
             & (F.coalesce(col("broker_epoch"), F.lit(NO_BROKER_EPOCH)) == NO_BROKER_EPOCH)
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") == Errors.NONE)
-            & ~F.coalesce(col("accepted_in_process"), F.lit(False))
+            & ~holds(col("accepted_in_process"))
             & col("installed_leader_epoch").isNull()
         )
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -75,7 +76,7 @@ class AcceptedLeaderAndIsrNotApplied(Rule):
             & (col("request_error_code") == Errors.NONE)
             & (col("error_code") == Errors.NONE)
             & F.array_contains(col("replicas"), col("node"))
-            & ~F.coalesce(installed_already, F.lit(False))
+            & ~holds(installed_already)
             & F.coalesce(col("kafka_version") >= _FIRST_WITH_END_LINE, F.lit(True))
         )
 

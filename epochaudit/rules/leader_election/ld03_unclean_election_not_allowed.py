@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.field_values import RECOVERING
 from epochaudit.kafka.releases import MetadataVersion
 from epochaudit.replay.state.partition_states import OF_RECORD
@@ -105,13 +106,13 @@ class UncleanElectionNotAllowed(Rule):
         return col("elects") & ~col("starts_anew")
 
     def verdict(self) -> tuple[Branch, ...]:
-        recovering = F.coalesce(col("leader_recovery_state") == RECOVERING, F.lit(False))
-        carried = F.coalesce(col("previous_leader_recovery_state") == RECOVERING, F.lit(False))
+        recovering = holds(col("leader_recovery_state") == RECOVERING)
+        carried = holds(col("previous_leader_recovery_state") == RECOVERING)
         marks = recovering & ~carried
         must_mark = (col("scope") == OF_RECORD) & (col("metadata_level") >= MetadataVersion.IBP_3_2_IV0)
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
         certain = (col("scope") == OF_RECORD) | adjacent | col("isr_before_stated")
-        unseen = ~F.coalesce(certain, F.lit(False))
+        unseen = ~holds(certain)
         reverts = col("reverts_uncleanly") & ~recovering
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(

@@ -6,6 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import INFO, Branch, Rule, first_of, passed, rule, unverifiable
@@ -56,7 +57,7 @@ class LeaderElectedByReassignment(Rule):
 
     def applies(self) -> Column:
         old = (col("error_code") == Errors.FENCED_LEADER_EPOCH) & (col("api_version") < ELIGIBILITY_CHECK_VERSION)
-        by_old_code = old & F.coalesce("reassigned", F.lit(False))
+        by_old_code = old & holds(F.col("reassigned"))
         return (col("request_error_code") == Errors.NONE) & (
             (col("error_code") == Errors.NEW_LEADER_ELECTED) | by_old_code
         )

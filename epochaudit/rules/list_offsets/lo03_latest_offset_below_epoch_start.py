@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import OFFSET_NOT_AVAILABLE_LIST_OFFSETS_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import READ_COMMITTED
@@ -102,7 +103,7 @@ class LatestOffsetBelowEpochStart(Rule):
         checks = own_code | (col("kafka_version") >= FIRST_WITH_CHECK)
         start = col("held_start")
         below_before = col("latest_reached_before") | (col("offset") < col("held_high_watermark"))
-        certain = F.coalesce(below_before | col("latest_behind_after"), F.lit(False))
+        certain = holds(below_before | col("latest_behind_after"))
         refused = "error {error_code} in ListOffsets {api_version}"
         expected_below = (
             "error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the high watermark is below the"

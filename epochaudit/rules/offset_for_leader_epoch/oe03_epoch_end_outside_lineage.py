@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import OFFSET_FOR_LEADER_EPOCH
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_epoch_fence import DELETED, EPOCH_LINE_MISSING, HAD_DELETED
 from epochaudit.rules.reasons import (
@@ -143,12 +144,12 @@ class EpochEndOutsideLineage(Rule):
             unverifiable(col("held_start").isNull() & (asked < own), EPOCH_START_UNKNOWN, expected=by_lineage),
             unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=by_lineage),
             unverifiable(
-                beyond & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
+                beyond & ~holds(col("log_start_after") < end),
                 _LOG_START_UNKNOWN,
                 expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
             ),
             unverifiable(
-                echoed & ~F.coalesce(col("log_start_after") < end, F.lit(False)),
+                echoed & ~holds(col("log_start_after") < end),
                 _LOG_START_UNKNOWN,
                 expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
             ),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import STOP_REPLICA
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import LEADER_EPOCH_STOP_REPLICA_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.control_plane.refusal_lines import BY_LEADER_EPOCH
@@ -75,7 +76,7 @@ class StaleStopReplicaAccepted(Rule):
             & (col("leader_epoch") >= 0)
             & (col("request_error_code") == Errors.NONE)
             & col("error_code").isNotNull()
-            & ~F.coalesce(col("leader_epoch") == col("installed_leader_epoch"), F.lit(False))
+            & ~holds(col("leader_epoch") == col("installed_leader_epoch"))
         )
 
     def verdict(self) -> tuple[Branch, ...]:

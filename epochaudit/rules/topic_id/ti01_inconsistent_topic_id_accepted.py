@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import LEADER_AND_ISR
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
@@ -92,7 +92,7 @@ class InconsistentTopicIdAccepted(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
         moved_aside = col("moved_aside_ref").isNotNull()
-        marks_all = F.coalesce(col("is_kraft_controller"), F.lit(False))  # MigrationPropagator
+        marks_all = holds(col("is_kraft_controller"))  # MigrationPropagator
         another = held != col("topic_id")
         consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
         unless_another = OwnSentences(expected=consistent, because=(_BROUGHT,))

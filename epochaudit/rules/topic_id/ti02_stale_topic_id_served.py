@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import TOPIC_ID_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_epoch_fence import DELETED, HAD_DELETED
@@ -85,9 +85,7 @@ class StaleTopicIdServed(Rule):
             ),
             fenced(code == Errors.INCONSISTENT_TOPIC_ID, observed=refusal),
             fenced(
-                (code == Errors.UNKNOWN_TOPIC_ID)
-                & col("started_ref").isNull()
-                & ~F.coalesce(col("held_later"), F.lit(False)),
+                (code == Errors.UNKNOWN_TOPIC_ID) & col("started_ref").isNull() & ~holds(col("held_later")),
                 observed=refusal,
             ),
             passed(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, SHARED_CLIENT_ID
 from epochaudit.rules.rule import LOW, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable, violation
 from epochaudit.rules.truncation.position_validation import JAVA, REQUESTS_MISSING, can_validate
@@ -81,9 +81,7 @@ class ValidationSkipped(Rule):
                 because=(position, FIRST),
             ),
             unverifiable(
-                ~F.coalesce(col("lowest_offset_fetch_epoch") >= 0, F.lit(False))
-                | col("reached_itself")
-                | col("read_on_in").isNotNull(),
+                ~holds(col("lowest_offset_fetch_epoch") >= 0) | col("reached_itself") | col("read_on_in").isNotNull(),
                 "whether the client still knew the epoch of its position is not in the evidence: a seek forgets it",
                 **open_question,
             ),

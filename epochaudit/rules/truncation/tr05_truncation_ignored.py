@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import FETCH, OFFSET_FOR_LEADER_EPOCH
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
@@ -76,7 +77,7 @@ class TruncationIgnored(Rule):
     def applies(self) -> Column:
         # 2.7 sends Fetch 12 without that epoch
         compares_by_fetch = (col("next_event_type") == FETCH) & (col("next_last_fetched_epoch") >= 0)
-        of_tier = (col("event_type") == OFFSET_FOR_LEADER_EPOCH) & F.coalesce(compares_by_fetch, F.lit(False))
+        of_tier = (col("event_type") == OFFSET_FOR_LEADER_EPOCH) & holds(compares_by_fetch)
         return (col("error_code") == Errors.NONE) & (col("end_offset") >= 0) & ~of_tier
 
     def verdict(self) -> tuple[Branch, ...]:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import FOLLOWER_TRUNCATING, TRUNCATION_BELOW_HIGH_WATERMARK
+from epochaudit.events.views import holds
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import (
     HIGH,
@@ -91,7 +92,7 @@ class TruncatedBelowHighWatermark(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         below = col("offset") < F.least("high_watermark", "start_offset")
-        learned = F.coalesce("learned", F.lit(False))
+        learned = holds(F.col("learned"))
         if_committed = OwnSentences(
             expected="a truncation to high watermark {high_watermark} or above, if that is one of the leader's history",
             because=(_BEGAN, _ANSWERED),
@@ -140,7 +141,7 @@ class TruncatedBelowHighWatermark(Rule):
                 ),
             ),
             unverifiable(
-                ~F.coalesce("all_clean", F.lit(False)),
+                ~holds(F.col("all_clean")),
                 "whether all elections since were clean is not in the evidence",
                 **if_committed,
             ),
