@@ -149,7 +149,7 @@ def test_what_was_read_has_its_time_span_its_filtered_logs_and_the_names_of_erro
     read = Page(html.render(replace(report, inventory=inventory))).text.split("What was read")[-1]
     assert "Logs from 2026-11-21T04:00:00.000 to 2026-11-21T04:20:00.000 , as the nodes print their times." in read
     assert "Request log of nodes 1, 2: routine answers are left out on purpose; the recorded ones are judged." in read
-    assert "0 NONE: 3,999, 74 FENCED_LEADER_EPOCH: 1" in read
+    assert "0 NONE: 3,999 ; 74 FENCED_LEADER_EPOCH: 1" in read
 
 
 def test_clients_that_were_refused_over_and_over_are_linked(report: Report) -> None:

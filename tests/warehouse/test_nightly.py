@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, nigh
     assert both.counted("violation") == 1
     assert both.count("violation") == 2
     lines = text.render(both)
-    assert lines.startswith("✗ 1 new violation, 0 new exposed; ")
+    assert lines.startswith("✗ 1 new violation, 0 new exposed. ")
     assert "Known from earlier runs" in lines
 
     # another cluster's run does not hide it
@@ -167,6 +168,30 @@ def test_what_earlier_runs_reported_is_known(spark: SparkSession, put: Put, nigh
     settled = night(put("broker-1/server.log.late", truncated(2, 80)))
     assert [finding.node for finding in settled.findings] == [2]
     assert settled.counted("violation") == 0
+
+
+@pytest.mark.thorough
+def test_lost_writes_without_a_finding_are_known_in_the_next_night(
+    spark: SparkSession, capture: Callable[[str], Path], night: Night, tmp_path: Path
+) -> None:
+    location = str(tmp_path / "warehouse")
+    folder = tmp_path / "logs"
+    copytree(capture("kraft-acks-one-lost-4.1"), folder)
+    first = night(folder, ("AW-01", "TR-06"))
+    assert first.lost_writes
+    assert {one.acks for one in first.lost_writes} == {1}
+    assert first.known_writes == ()
+    same = night(folder, ("AW-01", "TR-06"))  # nothing new
+    assert same.known_writes == same.lost_writes == first.lost_writes
+    (folder / "broker-1" / "server.log.late").write_text(appended(1, 5, 100))
+    second = night(folder, ("AW-01", "TR-06"))
+    assert second.known_writes == second.lost_writes == first.lost_writes
+    assert "Nothing new. Known from earlier runs:" in text.render(second)
+    last = [
+        warehouse.reported(spark, location, new=new)
+        for new in (False, True, datetime(2000, 1, 1), datetime(3000, 1, 1))
+    ]
+    assert [len(report.known_writes) for report in last] == [0, len(first.lost_writes)] * 2
 
 
 def test_a_finding_is_new_again_when_it_is_found_again() -> None:
