@@ -15,7 +15,7 @@ from epochaudit.findings.finding import BREACHES, Finding, in_order, with_conseq
 from epochaudit.inventory.inventory import Inventory, joined
 from epochaudit.losses.removal import Removal
 from epochaudit.report.pictures.picture import Picture
-from epochaudit.rules.rule import EXPOSED, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
+from epochaudit.rules.rule import EXPOSED, FENCED, PASS, SEVERITIES, UNVERIFIABLE, VERDICTS, VIOLATION
 
 THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
     "violation": (VIOLATION,),
@@ -23,6 +23,16 @@ THRESHOLDS: Final[Mapping[str, tuple[str, ...]]] = {
     "unverifiable": (VIOLATION, EXPOSED, UNVERIFIABLE),
     "never": (),
 }
+
+MEANINGS: Final[Mapping[str, str]] = {
+    VIOLATION: "accepted what had to be refused, refused with a wrong code, or reached a forbidden state",
+    EXPOSED: "stale input was applied or data was lost, but no fence is known to have failed: none exists, or an unclean election may"
+    " explain it",
+    FENCED: "stale or ineligible, and refused with the right code: the protocol worked",
+    PASS: "accepted, and rightly so",
+    UNVERIFIABLE: "the state, version or response needed is not in the evidence; it never counts as pass",
+}
+"""What each verdict says of a subject."""
 
 
 @dataclass(frozen=True)

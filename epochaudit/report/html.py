@@ -15,7 +15,7 @@ from epochaudit.inventory.inventory import LOGS
 from epochaudit.kafka.errors import error_text
 from epochaudit.losses.removal import Reader, Removal
 from epochaudit.report.advice import paragraphs
-from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
+from epochaudit.report.contents import MEANINGS, Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import WHAT_TRUNCATED, how_many, new_first, offsets, producer, what_was_lost
 from epochaudit.report.losses import (
     OpenQuestions,
@@ -45,17 +45,6 @@ SHOWN_CONSEQUENCES: Final = 20  # of a finding
 SHOWN_CONSUMERS: Final = 100  # of a loss
 SHOWN_FILES: Final = 1_000
 STANDING: Final = {"✗": "bad", "✓": "good"}  # by the mark that begins the headline
-MEANINGS: Final = (
-    ("violation", "accepted what had to be refused, refused with a wrong code, or reached a forbidden state"),
-    (
-        "exposed",
-        "stale input was applied or data was lost, but no fence is known to have failed: none exists, or an unclean "
-        "election may explain it",
-    ),
-    ("fenced", "stale or ineligible, and refused with the right code: the protocol worked"),
-    ("pass", "accepted, and rightly so"),
-    ("unverifiable", "the state, version or response needed is not in the evidence; it never counts as pass"),
-)
 
 
 @dataclass(frozen=True)
@@ -127,7 +116,7 @@ def render(report: Report) -> str:
         doubtful=[rule for rule in report.rules if rule.count(UNVERIFIABLE)],
         verdicts=VERDICTS,
         logs=LOGS,
-        meanings=MEANINGS,
+        meanings=MEANINGS.items(),
         shown_files=SHOWN_FILES,
         shown_consequences=SHOWN_CONSEQUENCES,
         shown_consumers=SHOWN_CONSUMERS,

@@ -63,6 +63,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters["short"] = short_name
+    made.filters["capitalized"] = capitalized
     made.globals.update({function.__name__: function for function in (plural, size_of, quantity, drawing)})
     return made
 
@@ -75,6 +76,11 @@ def quantity(number: int) -> str:
 def drawing(picture: Picture, prefix: str) -> Markup:
     """The picture as an element of the page; see `svg.drawing`. ElementTree escapes what is in it."""
     return Markup(svg.drawing(picture, prefix))  # noqa: S704
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital letter at its beginning; the others stay as they are."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def short_name(text: str | None, most: int = SHORT) -> str:

@@ -11,9 +11,9 @@ from enum import Enum, auto
 from typing import Final
 
 from epochaudit.findings.excerpts import excerpt
-from epochaudit.findings.finding import BREACHES, Finding
+from epochaudit.findings.finding import BREACHES, Finding, with_consequences
 from epochaudit.inventory.inventory import LOGS, Inventory
-from epochaudit.report.contents import Repeated, Report, RuleResult, grouped
+from epochaudit.report.contents import MEANINGS, Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
 from epochaudit.report.losses import OpenQuestions
 from epochaudit.report.migrations import migration_lines
@@ -215,6 +215,10 @@ def _findings(page: Page, report: Report) -> None:
     asked_for = [finding for finding in report.findings if finding.verdict not in BREACHES]
     if flagged:
         page.heading("Findings")
+        given = {one.verdict for one in with_consequences(flagged)}
+        for verdict in (verdict for verdict in BREACHES if verdict in given):
+            page.say((verdict, VERDICT_STYLE[verdict]), (f": {MEANINGS[verdict]}", "dim"), indent=2, hang=2)
+        page.blank()
         _groups(page, report, flagged)
     if asked_for:
         page.heading("Shown on request")

@@ -292,3 +292,13 @@ def test_the_beginning_of_every_rules_advice_is_short_enough_for_a_page(report: 
         assert told.startswith(f"  epochaudit explain {rule.id}: "), rule.id
         assert told.endswith("."), rule.id
         assert told.count("\n") < 3, rule.id
+
+
+def test_findings_begin_with_what_their_verdicts_mean(report: Report, finding: Finding) -> None:
+    printed = unwrapped(text.render(report))
+    assert "Findings violation: accepted what had to be refused, refused with a wrong code, or" in printed
+    assert "exposed: stale input was applied or data was lost" not in printed
+    inside = replace(finding, consequences=(replace(finding, verdict=EXPOSED),))
+    both = unwrapped(text.render(replace(report, findings=(inside,))))
+    assert both.index("Findings violation: ") < both.index("exposed: stale input was applied or data was lost")
+    assert "exposed: stale" not in unwrapped(text.render(replace(report, findings=())))
