@@ -16,7 +16,7 @@ import click
 
 from lab.audit import audit
 from lab.cluster import Cluster
-from lab.comparison import Check, Expected, Subject, compare, unnoticed
+from lab.comparison import FENCED, UNVERIFIABLE, Check, Expected, Subject, compare, unnoticed
 from lab.jar_options import jar_options
 from lab.maven import ResolutionError
 from lab.processes import Processes, RunError
@@ -136,7 +136,7 @@ def judge(recording: Recording) -> Result:
     """Its audit, compared with the clients' own lists."""
     began = monotonic()
     run, expected = recording.run, recording.expected
-    report = audit(recording.folder)
+    report = audit(recording.folder, (FENCED, UNVERIFIABLE) if expected.requests else (FENCED,))
     truth = read(recording.folder / "clients")
     subject = Subject(
         report, truth, expected, (run.newer or run.release).version, recording.nodes, may_control=run.mode == ZOOKEEPER,

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,13 +28,17 @@ def epochaudit(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def audit(folder: Path) -> dict[str, Any]:
-    """Collect what the nodes of a run recorded, audit it, and return the report. Both stay in the run's folder."""
+def audit(folder: Path, shown: Sequence[str]) -> dict[str, Any]:
+    """Collect what the nodes of a run recorded, audit it, and return the report. Both stay in the run's folder.
+
+    shown: verdicts that the report lists besides the breaches.
+    """
     capture, report = folder / "capture", folder / "report.json"
     collected = epochaudit("collect", folder / "nodes", "--output", capture)
     if collected.returncode:
         raise RunError(f"epochaudit collect exits with {collected.returncode}: {collected.stderr[-2000:]}")
-    audited = epochaudit("audit", capture, "--format", "json", "--output", report, "--show", "fenced")
+    options = [option for verdict in shown for option in ("--show", verdict)]
+    audited = epochaudit("audit", capture, "--format", "json", "--output", report, *options)
     if audited.returncode not in (NO_FINDINGS, FINDINGS, INCOMPLETE):
         raise RunError(f"epochaudit audit exits with {audited.returncode}: {audited.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(report.read_text("utf-8"))

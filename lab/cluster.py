@@ -20,6 +20,7 @@ from lab.node_settings import NodeSettings
 from lab.processes import JAVA, Processes, RunError, close, free_ports, wait_for
 from lab.programs import Programs
 from lab.releases import KRAFT, ZOOKEEPER, Release
+from lab.truth import RAW_FROM
 
 CLIENT_HEAP: Final = "-Xmx96m"
 STARTED: Final = re.compile(
@@ -472,6 +473,15 @@ class Cluster:
         arguments = [str(self._broker_ports[broker]), name, topic, str(partition), str(leader_epoch)]
         client = self._tool(name, "StaleRequests", arguments, {})
         client.wait_until_ended()
+        return client
+
+    def raw_requests(self, name: str, controller: int) -> Client:
+        """A client that sends a controller any request, and reads the metadata log of its only voter."""
+        self.note(f"{name} speaks to controller {controller}")
+        port = str(self.settings.controller_ports[controller])
+        log = self.nodes[controller].folder / "data" / "__cluster_metadata-0" / f"{0:020}.log"
+        client = self._tool(name, "RawRequests", [str(controller), port, str(log), name, str(RAW_FROM)], {})
+        client.wait("started")
         return client
 
     def admin(self, command: str, *, may_fail: bool = False) -> dict[str, Any]:

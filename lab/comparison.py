@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from lab.truth import ClientRecord, Partition, Truth
+from lab.truth import RAW_FROM, ClientRecord, Partition, RawRequest, Truth
 
 Report = Mapping[str, Any]
 ACKS: Final = {"all": -1, "1": 1}
 FOUND: Final = ("violation", "exposed")
+FENCED, UNVERIFIABLE, VIOLATION = "fenced", "unverifiable", "violation"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,26 @@ class Refusal:
 
     api: str
     codes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A single request to a node (a raw one: of a sender that prints what it sent), and what the report must say of it.
+
+    codes: the error codes of its answer by Kafka's protocol, in their order. findings: (rule, verdict) of all findings that must name the
+    request, also fenced ones; without any, the report must have none. If Kafka answered 0 where the protocol has a refusal, each fenced one
+    must be a violation instead.
+    """
+
+    node: int
+    correlation_id: int
+    name: str
+    codes: tuple[int, ...]
+    findings: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def request(self) -> RawRequest:
+        return self.node, self.correlation_id
 
 
 @dataclass(frozen=True)
@@ -32,6 +54,7 @@ class Expected:
     partition were deleted on purpose.
     refusals: what clients were refused. fenced: clients whose request a rule must have judged as fenced, as (rule, client).
     passed: rules that must have judged a subject as pass.
+    requests: all raw requests, one by one.
     skipped: consumers that went on in a topic that was created anew, and did not read its first records: (client, topic, partition).
     killed: how often a leader was killed while producers wrote. Kafka logs a request after it has sent the answer, so each time the last
     answer to each producer may not be in the log.
@@ -45,6 +68,7 @@ class Expected:
     refusals: tuple[Refusal, ...] = ()
     fenced: frozenset[tuple[str, str]] = frozenset()
     passed: frozenset[str] = frozenset()
+    requests: tuple[Judged, ...] = ()
     skipped: frozenset[tuple[str, str, int]] = frozenset()
     killed: int = 0
 
@@ -86,6 +110,7 @@ def compare(subject: Subject) -> list[Check]:
         _losses,
         _readers,
         _refusals,
+        _requests,
         _passed,
         _skipped,
     )
@@ -189,11 +214,16 @@ def _not_logged(subject: Subject) -> int:
     return subject.expected.killed * len({one.client for one in subject.truth.acknowledged})
 
 
-def _found(report: Report) -> Iterator[tuple[Mapping[str, Any], tuple[str, str | None, int | None]]]:
+def _all_findings(report: Report) -> Iterator[Mapping[str, Any]]:
+    """Those that others caused, too."""
     for finding in report["findings"]:
-        for one in (finding, *finding["consequences"]):
-            if one["verdict"] in FOUND:
-                yield one, (one["rule"], one["topic"], one["partition"])
+        yield from (finding, *finding["consequences"])
+
+
+def _found(report: Report) -> Iterator[tuple[Mapping[str, Any], tuple[str, str | None, int | None]]]:
+    for one in _all_findings(report):
+        if one["verdict"] in FOUND:
+            yield one, (one["rule"], one["topic"], one["partition"])
 
 
 def _findings(subject: Subject) -> Check:
@@ -202,7 +232,8 @@ def _findings(subject: Subject) -> Check:
     required = expected.required | {("AW-01", *one.place) for one in _missing(subject, "all")}
     required |= {("TR-06", *one.place) for one in _missing_of_consumers(subject)}
     allowed = required | expected.allowed
-    found = {key: one for one, key in _found(subject.report)}
+    raw = {one.request for one in expected.requests}  # compared one by one
+    found = {key: one for one, key in _found(subject.report) if _request(one) not in raw}
     mistakes = [f"missed: {_subject(key)}" for key in sorted(required - found.keys(), key=str)]
     mistakes += [
         f"false alarm: {_subject(key)}: {one['observed']}"
@@ -323,6 +354,46 @@ def _refusals(subject: Subject) -> Check:
     return _check("refusals", mistakes, ", ".join(right) or "none expected")
 
 
+def _requests(subject: Subject) -> Check:
+    """Raw requests, one by one: how Kafka answered, and every finding that names them."""
+    expected, listed = {one.request: one for one in subject.expected.requests}, subject.truth.codes
+    reported: dict[RawRequest, set[tuple[str, str]]] = {}
+    for one in _all_findings(subject.report):
+        if (one.get("correlation_id") or 0) >= RAW_FROM and one["verdict"] in (*FOUND, FENCED, UNVERIFIABLE):
+            reported.setdefault(_request(one), set()).add((one["rule"], one["verdict"]))
+    mistakes = []
+    for key in sorted({*expected, *listed, *reported}):
+        due, answered, found = expected.get(key), listed.get(key), reported.get(key, set())
+        name = f"request {key[1]} to node {key[0]}" + (f" ({due.name})" if due else "")
+        if due is None or answered is None:
+            state = "not listed by a client" if answered is None else "not expected"
+            mistakes.append(f"{name} is {state}; the report has {_verdicts(found)}")
+            continue
+        if answered != due.codes:
+            mistakes.append(f"{name} was answered {_named(answered)}, by Kafka's protocol it is {_named(due.codes)}")
+        judged = _due(due, answered)
+        if found != judged:
+            answer = f"{name}, answered {_named(answered)}"
+            mistakes.append(f"{answer}, must have {_verdicts(judged)}, the report has {_verdicts(found)}")
+    counts = Counter(pair for one in expected.values() for pair in one.findings)
+    right = ", ".join(f"{count} x {rule} {verdict}" for (rule, verdict), count in sorted(counts.items()))
+    return _check("raw requests", mistakes, f"{len(expected)} sent: {right}" if expected else "none")
+
+
+def _request(finding: Mapping[str, Any]) -> RawRequest:
+    return finding.get("node") or 0, finding.get("correlation_id") or 0
+
+
+def _due(request: Judged, answered: tuple[int, ...]) -> set[tuple[str, str]]:
+    """The findings that must name the request, after what Kafka answered."""
+    obeyed = answered != request.codes and not any(answered)
+    return {(rule, VIOLATION if obeyed and verdict == FENCED else verdict) for rule, verdict in request.findings}
+
+
+def _verdicts(findings: Collection[tuple[str, str]]) -> str:
+    return ", ".join(f"{rule} {verdict}" for rule, verdict in sorted(findings)) or "no finding"
+
+
 def _passed(subject: Subject) -> Check:
     """Rules that must have judged something as right: a report without findings of a rule without subjects would prove nothing."""
     counts = {one["rule"]: one["pass"] for one in subject.report.get("rules", ())}
@@ -420,6 +491,7 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
         unjudged = _changed(subject)
         unjudged["findings"] = [one for one in unjudged["findings"] if one["verdict"] != "fenced"]
         yield "nothing was judged as fenced", replace(subject, report=unjudged)
+    yield from _tampered_requests(subject)
     if subject.expected.passed:
         empty = _changed(subject)
         empty["rules"] = []
@@ -427,6 +499,38 @@ def tampered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     partial = _changed(subject)
     partial["capture"]["nodes"] = partial["capture"]["nodes"][1:]
     yield "a node's logs are missing", replace(subject, report=partial)
+
+
+def _tampered_requests(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """Changes to the list of raw requests, and to what the report says of them."""
+    truth, expected = subject.truth, subject.expected
+    for at, one in enumerate(expected.requests):
+        name, codes = f"request {one.correlation_id}", truth.codes[one.request]
+        other = {**truth.codes, one.request: tuple(0 if code else 1 for code in codes)}
+        yield f"{name} had another answer", replace(subject, truth=replace(truth, codes=other))
+        unsent = {key: answer for key, answer in truth.codes.items() if key != one.request}
+        yield f"{name} was not sent", replace(subject, truth=replace(truth, codes=unsent))
+        rest = (*expected.requests[:at], *expected.requests[at + 1 :])
+        yield f"{name} was not expected", replace(subject, expected=replace(expected, requests=rest))
+        for rule, verdict in sorted(one.findings):
+            judged = (one.request, rule, verdict)
+            yield f"{rule} has no verdict on {name}", _with_verdict(subject, judged, "pass")
+            other_verdict = VIOLATION if verdict == FENCED else FENCED
+            yield f"{rule} has another verdict on {name}", _with_verdict(subject, judged, other_verdict)
+        alarm = _changed(subject)
+        place = {"node": one.node, "correlation_id": one.correlation_id, "topic": None, "partition": None}
+        alarm["findings"].append({"rule": "TR-07", "verdict": FENCED, "client": None, "consequences": [], **place})
+        yield f"{name} has one finding more", replace(subject, report=alarm)
+
+
+def _with_verdict(subject: Subject, judged: tuple[RawRequest, str, str], verdict: str) -> Subject:
+    """The findings of a rule about a raw request with another verdict than this one."""
+    changed = _changed(subject)
+    for finding in changed["findings"]:
+        for one in (finding, *finding["consequences"]):
+            if (_request(one), one["rule"], one["verdict"]) == judged:
+                one["verdict"] = verdict
+    return replace(subject, report=changed)
 
 
 def _is_required(subject: Subject, name: str) -> bool:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 Partition = tuple[str, int]
+RawRequest = tuple[int, int]  # node and correlation id
+RAW_FROM: Final = 900001  # correlation ids of raw requests, which those of Kafka's own nodes and clients do not reach
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Truth:
 
     sent: records that producers sent; failed: batches without an answer or with an error, by client and partition.
     stored: what each partition holds at the end: offset -> value.
-    refused: errors that clients got, as (client, command, error).
+    refused: errors that clients got, as (client, command, error). codes: the error codes in the answer to each raw request.
     """
 
     sent: int = 0
@@ -51,6 +53,7 @@ class Truth:
     consumed: tuple[ClientRecord, ...] = ()
     stored: Mapping[Partition, Mapping[int, str]] = field(default_factory=dict)
     refused: tuple[tuple[str, str, str], ...] = ()
+    codes: Mapping[RawRequest, tuple[int, ...]] = field(default_factory=dict)
 
     def is_missing(self, record: ClientRecord) -> bool:
         """The partition does not hold this record at its offset."""
@@ -93,10 +96,13 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
     failed: dict[tuple[str, Partition], set[object]] = {}
     stored: dict[Partition, dict[int, str]] = {}
     refused: list[tuple[str, str, str]] = []
+    codes: dict[RawRequest, tuple[int, ...]] = {}
     sent = 0
     for client, events in lists.items():
         acks = ""
         for one in events:
+            if "correlation_id" in one:
+                codes[one["node"], one["correlation_id"]] = tuple(one["codes"])
             match one["event"]:
                 case "started":
                     acks = one.get("acks", "")
@@ -116,7 +122,7 @@ def of_events(lists: Mapping[str, list[dict[str, Any]]]) -> Truth:
                 case "refused":
                     refused.append((client, one["command"], one["error"]))
     unanswered = {key: len(batches) for key, batches in failed.items()}
-    return Truth(sent, tuple(acknowledged), unanswered, tuple(consumed), stored, tuple(refused))
+    return Truth(sent, tuple(acknowledged), unanswered, tuple(consumed), stored, tuple(refused), codes)
 
 
 def _record(client: str, event: Mapping[str, Any], acks: str = "") -> ClientRecord:

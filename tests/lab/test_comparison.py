@@ -13,7 +13,7 @@ import pytest
 
 from epochaudit.report.contents import Report
 from epochaudit.report.json_report import document
-from lab.comparison import Check, Expected, Refusal, Subject, compare, failed, tampered, unnoticed
+from lab.comparison import Check, Expected, Judged, Refusal, Subject, compare, failed, tampered, unnoticed
 from lab.releases import Release
 from lab.truth import Truth, of_events, read
 
@@ -375,6 +375,97 @@ def test_a_refusal_must_be_counted_and_judged() -> None:
     assert unnoticed(right) == []
     (silent,) = failed(replace(right, truth=of_events(lists())))
     assert silent.reason == "no client was refused anything"
+
+
+def raw_requests(*codes: list[int]) -> Truth:
+    """The lists, and one of a sender of raw requests to controller 100, with these answers."""
+    answers = [
+        {
+            "event": "refused",
+            "command": "ALTER_PARTITION",
+            "error": "",
+            "node": 100,
+            "correlation_id": 900001 + at,
+            "codes": of_one,
+        }
+        for at, of_one in enumerate(codes)
+    ]
+    return of_events({**lists(), "raw": answers})
+
+
+RAW = Expected(
+    losses=frozenset({("payments", 0)}),
+    requests=(
+        Judged(100, 900001, "a stale leader epoch", (0, 74), frozenset({("IS-12", "fenced")})),
+        Judged(100, 900002, "as it must be", (0, 0)),
+    ),
+)
+
+
+def judged(*verdicts: tuple[int, str, str]) -> Callable[[dict[str, Any]], None]:
+    """The report has these findings: correlation id, rule, verdict."""
+
+    def changed(found: dict[str, Any]) -> None:
+        for correlation_id, rule, verdict in verdicts:
+            found["findings"].append(finding(rule, verdict=verdict, node=100, correlation_id=correlation_id))
+
+    return changed
+
+
+def test_each_raw_request_must_be_answered_and_judged_as_it_must_be() -> None:
+    right = subject(judged((900001, "IS-12", "fenced")), truth=raw_requests([0, 74], [0, 0]), expected=RAW)
+    assert failed(right) == []
+    changes = [change for change, _ in tampered(right)]
+    assert len([change for change in changes if "request 90000" in change]) == 10
+    assert unnoticed(right) == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "verdicts", "reason"),
+    [
+        (
+            ([0, 74], [0, 0]),
+            [],
+            "request 900001 to node 100 (a stale leader epoch), answered 0, 74, must have IS-12 fenced, the report has no finding",
+        ),
+        (
+            ([0, 74], [0, 0]),
+            [(900001, "IS-12", "fenced"), (900002, "IS-13", "unverifiable")],
+            "request 900002 to node 100 (as it must be), answered 0, 0, must have no finding, the report has IS-13 unverifiable",
+        ),
+        (
+            ([0, 74], [0, 0], [77]),
+            [(900001, "IS-12", "fenced")],
+            "request 900003 to node 100 is not expected; the report has no finding",
+        ),
+        (
+            ([0, 74],),
+            [(900001, "IS-12", "fenced")],
+            "request 900002 to node 100 (as it must be) is not listed by a client; the report has no finding",
+        ),
+        (
+            ([0, 0], [0, 0]),
+            [(900001, "IS-12", "violation")],
+            "request 900001 to node 100 (a stale leader epoch) was answered 0, 0, by Kafka's protocol it is 0, 74",
+        ),
+        (
+            ([0, 95], [0, 0]),
+            [(900001, "IS-12", "fenced")],
+            "request 900001 to node 100 (a stale leader epoch) was answered 0, 95, by Kafka's protocol it is 0, 74",
+        ),
+    ],
+    ids=["not judged", "judged", "not expected", "not sent", "obeyed", "another refusal"],
+)
+def test_each_mistake_about_a_raw_request_has_its_reason(
+    codes: tuple[list[int], ...], verdicts: list[tuple[int, str, str]], reason: str
+) -> None:
+    (wrong,) = failed(subject(judged(*verdicts), truth=raw_requests(*codes), expected=RAW))
+    assert (wrong.name, wrong.reason) == ("raw requests", reason)
+
+
+def test_a_raw_request_that_was_obeyed_must_be_a_violation() -> None:
+    (wrong,) = failed(subject(judged((900001, "IS-12", "fenced")), truth=raw_requests([0, 0], [0, 0]), expected=RAW))
+    assert "answered 0, 0, must have IS-12 violation, the report has IS-12 fenced" in wrong.reason
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,9 @@ public final class Administrator {
             case "delete":
                 admin.deleteTopics(Collections.singleton(command[1])).all().get();
                 break;
+            case "unregister":
+                admin.unregisterBroker(Integer.parseInt(command[1])).all().get();
+                break;
             case "delete-records":
                 TopicPartition truncated = partition(command[1], command[2]);
                 Map<TopicPartition, RecordsToDelete> before = Collections.singletonMap(

@@ -16,24 +16,37 @@ final class Connection implements AutoCloseable {
     private int correlationId;
 
     Connection(int port, String client) throws IOException {
+        this(port, client, 1);
+    }
+
+    /** correlationId: that of the first request. */
+    Connection(int port, String client, int correlationId) throws IOException {
         this.broker = new Socket("127.0.0.1", port);
         this.client = client;
+        this.correlationId = correlationId - 1;
         broker.setSoTimeout(10000);
     }
 
     /** Send a request, and return its answer, still to be read. */
     ByteBufferAccessor answer(ApiMessage request, short version) throws IOException {
-        ApiMessageType type = ApiMessageType.fromApiKey(request.apiKey());
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBufferAccessor body = new ByteBufferAccessor(ByteBuffer.allocate(request.size(cache, version)));
+        request.write(body, cache, version);
+        return answer(request.apiKey(), version, body.buffer());
+    }
+
+    /** The same of a request that is already written, up to the buffer's position. */
+    ByteBufferAccessor answer(short apiKey, short version, ByteBuffer body) throws IOException {
+        ApiMessageType type = ApiMessageType.fromApiKey(apiKey);
         short headerVersion = type.requestHeaderVersion(version);
-        RequestHeaderData header = new RequestHeaderData().setRequestApiKey(request.apiKey()).setRequestApiVersion(version)
+        RequestHeaderData header = new RequestHeaderData().setRequestApiKey(apiKey).setRequestApiVersion(version)
             .setCorrelationId(++correlationId).setClientId(client);
         ObjectSerializationCache cache = new ObjectSerializationCache();
-        int size = header.size(cache, headerVersion) + request.size(cache, version);
+        int size = header.size(cache, headerVersion) + body.position();
         ByteBuffer sent = ByteBuffer.allocate(Integer.BYTES + size);
         sent.putInt(size);
-        ByteBufferAccessor writer = new ByteBufferAccessor(sent);
-        header.write(writer, cache, headerVersion);
-        request.write(writer, cache, version);
+        header.write(new ByteBufferAccessor(sent), cache, headerVersion);
+        sent.put(body.array(), 0, body.position());
         broker.getOutputStream().write(sent.array());
         DataInputStream in = new DataInputStream(broker.getInputStream());
         byte[] received = new byte[in.readInt()];
@@ -44,6 +57,11 @@ final class Connection implements AutoCloseable {
             throw new IllegalStateException("the answer to " + correlationId + " has correlation id " + answered);
         }
         return reader;
+    }
+
+    /** That of the last request. */
+    int correlationId() {
+        return correlationId;
     }
 
     @Override

@@ -1,0 +1,136 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.types.BoundField;
+import org.apache.kafka.common.protocol.types.Schema;
+import org.apache.kafka.common.protocol.types.Struct;
+import org.apache.kafka.common.protocol.types.TaggedFields;
+import org.apache.kafka.common.protocol.types.Type;
+
+/**
+ * RawRequests NODE PORT METADATA_LOG CLIENT FIRST_CORRELATION_ID: requests of any API and version, as only nodes send them, each with its answer.
+ *
+ * <p>Commands: `send NAME API VERSION JSON` with the fields by the names of Kafka's schemas, and without blanks; `state`, what the
+ * metadata log's file holds by now (`MetadataState`); `stop`. Schemas serve instead of the classes of messages, which have other fields
+ * in each release.
+ */
+public final class RawRequests {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    public static void main(String[] arguments) throws Exception {
+        Commands commands = new Commands();
+        int id = Integer.parseInt(arguments[0]);
+        File metadataLog = new File(arguments[2]);
+        try (Connection node = new Connection(Integer.parseInt(arguments[1]), arguments[3], Integer.parseInt(arguments[4]))) {
+            ClientEvent.of("started").print();
+            while (true) {
+                String[] command = commands.next(1000);
+                if (command == null) {
+                    continue;
+                }
+                if (command[0].equals("stop")) {
+                    break;
+                }
+                if (command[0].equals("state")) {
+                    MetadataState.read(metadataLog).print();
+                } else {
+                    send(id, node, command[1], ApiKeys.valueOf(command[2]), Short.parseShort(command[3]), JSON.readTree(command[4]));
+                }
+            }
+        }
+        ClientEvent.of("stopped").print();
+    }
+
+    private static void send(int id, Connection node, String name, ApiKeys api, short version, JsonNode fields) throws Exception {
+        ApiMessageType type = ApiMessageType.fromApiKey(api.id);
+        Struct request = struct(type.requestSchemas()[version], fields);
+        ByteBuffer body = ByteBuffer.allocate(request.sizeOf());
+        request.writeTo(body);
+        ByteBuffer answer = node.answer(api.id, version, body).buffer();
+        List<Object> codes = new ArrayList<>();
+        Object response = plain(type.responseSchemas()[version].read(answer), codes);
+        Object first = codes.stream().filter(code -> !code.equals(0)).findFirst().orElse(0);
+        ClientEvent.of(first.equals(0) ? "answered" : "refused").with("command", api.name()).with("name", name).with("version", version)
+            .with("node", id).with("correlation_id", node.correlationId()).with("error", String.valueOf(first)).with("codes", codes)
+            .with("response", response).print();
+    }
+
+    private static Struct struct(Schema schema, JsonNode fields) {
+        Struct made = new Struct(schema);
+        for (BoundField field : schema.fields()) {
+            JsonNode value = fields.get(field.def.name);
+            if (field.def.type instanceof TaggedFields) {
+                made.set(field, new TreeMap<Integer, Object>());
+            } else if (value == null) {
+                throw new IllegalArgumentException(field.def.name + " is missing");
+            } else {
+                made.set(field, value(field.def.type, value));
+            }
+        }
+        return made;
+    }
+
+    private static Object value(Type type, JsonNode node) {
+        if (node.isNull()) {
+            return null;
+        }
+        if (type.isArray()) {
+            List<Object> items = new ArrayList<>();
+            node.forEach(item -> items.add(value(type.arrayElementType().get(), item)));
+            return items.toArray();
+        }
+        if (type instanceof Schema) {
+            return struct((Schema) type, node);
+        }
+        if (type == Type.INT8) {
+            return (byte) node.intValue();
+        }
+        if (type == Type.INT16) {
+            return (short) node.intValue();
+        }
+        if (type == Type.INT32 || type == Type.UINT16) {
+            return node.intValue();
+        }
+        if (type == Type.INT64) {
+            return node.longValue();
+        }
+        if (type == Type.BOOLEAN) {
+            return node.booleanValue();
+        }
+        return type == Type.UUID ? Uuid.fromString(node.textValue()) : node.textValue();
+    }
+
+    /** A value of the answer as ClientEvent prints it; error codes are listed in their order. */
+    private static Object plain(Object value, List<Object> codes) {
+        if (value instanceof Struct) {
+            Map<String, Object> fields = new LinkedHashMap<>();
+            for (BoundField field : ((Struct) value).schema().fields()) {
+                Object one = plain(((Struct) value).get(field), codes);
+                if (field.def.name.equals("error_code")) {
+                    codes.add(((Number) one).intValue());
+                }
+                if (!(field.def.type instanceof TaggedFields)) {
+                    fields.put(field.def.name, one);
+                }
+            }
+            return fields;
+        }
+        if (value instanceof Object[]) {
+            List<Object> items = new ArrayList<>();
+            for (Object item : (Object[]) value) {
+                items.add(plain(item, codes));
+            }
+            return items;
+        }
+        return value instanceof Number || value instanceof Boolean || value == null ? value : value.toString();
+    }
+}
