@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import (
+    ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     BROKER_HEARTBEAT,
@@ -41,7 +42,9 @@ from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
 from epochaudit.spark.memo import as_leaf
 
-UNDER_EPOCH: Final = (ALTER_PARTITION, BROKER_HEARTBEAT, CONTROLLED_SHUTDOWN, ASSIGN_REPLICAS_TO_DIRS)
+UNDER_EPOCH: Final = (
+    ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, BROKER_HEARTBEAT, CONTROLLED_SHUTDOWN, ASSIGN_REPLICAS_TO_DIRS,
+)  # fmt: skip
 
 _NOT_SHOWN: Final = (WITHOUT_RECORD, NOT_RECORDED)
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)

@@ -92,6 +92,7 @@ def isr_changes(events: DataFrame) -> DataFrame:
       topic_known          a topic of the name or id is known; removed_ref the record that removed it, unless the controller cannot
                            have had that
       removed_before       (KRaft) the topic was removed at each position that the controller can have had
+      without_partition    the metadata log has no hole, the topic exists, and no state of the partition can have been the controller's
       ambiguous_name       several topics had the name
       code                 the top-level error code if there is one, else the partition's
       committed            struct of the state that the accepted change wrote, of a change answered 108 the election;
@@ -281,16 +282,21 @@ def _with_held_before(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _removal() -> dict[str, Column]:
-    """What the metadata log shows of the removal of the topic. Needs: the columns of `with_identity` and of `with_stays`."""
+    """Whether the metadata log has topic and partition. Needs: candidate_states, the columns of `with_identity` and `with_stays`."""
     of_log = F.filter("sightings", lambda s: s["node"].isNull() & (s["topic_id"] == F.col("topic_id")))
     place, removed_ms = F.get(of_log, F.lit(0))["deleted"], F.col("topic_removed_ms")
     is_removed, forever = ~F.col("zookeeper") & removed_ms.isNotNull(), F.lit(FOREVER)
     maybe = is_removed & can_have_had(place, forever, removed_ms, forever)
     never_known = F.col("log_whole") & ~F.col("topic_known")
+    one_topic = (
+        F.col("log_whole") & F.col("topic_id").isNotNull() & ~F.coalesce("ambiguous_name", F.lit(False)) & ~maybe
+    )
+    without_state = F.coalesce(F.size("candidate_states"), F.lit(0)) <= 0
     return {
         "removed_ref": F.when(maybe, F.col("id_refs.removed")),
         "removed_before": is_removed & ~can_have_had(F.lit(-1), place, F.lit(0), removed_ms),
         "topic_deleted": F.col("log_complete") & (never_known | maybe),
+        "without_partition": F.col("log_complete") & F.col("topic_known") & one_topic & without_state,
     }
 
 
@@ -317,6 +323,7 @@ def _malformed(state: Column) -> Column:
         (state["leader"] != F.col("broker_id"))
         | ~F.array_contains("isr", state["leader"])
         | (F.size(F.array_except("isr", state["replicas"])) > 0)
+        | (F.size(F.array_distinct("isr")) < F.size("isr"))
         | (recovering & (recovered | (F.size("isr") > 1)))
     )
 

@@ -29,11 +29,12 @@ class StaleIncarnationObeyed(Rule):
     """The controller obeyed a request of a broker incarnation that was not the registered one.
 
     ## What it checks
-    AlterPartition, BrokerHeartbeat, ControlledShutdown and AssignReplicasToDirs state the sender's broker epoch. The
-    controller must answer 77 (STALE_BROKER_EPOCH) to the whole request if that is not the epoch under which the broker is
-    registered, or if the broker is not registered. ControlledShutdown states its epoch since 2.2, AlterPartition since 2.7
-    (its first release), BrokerHeartbeat since 2.8, AssignReplicasToDirs since 3.7. A ZooKeeper controller refuses a
-    ControlledShutdown only if its epoch is smaller.
+    AlterPartition, BrokerHeartbeat, AllocateProducerIds, ControlledShutdown and AssignReplicasToDirs state the sender's
+    broker epoch. The controller must answer 77 (STALE_BROKER_EPOCH) to the whole request if that is not the epoch under
+    which the broker is registered, or if the broker is not registered. ControlledShutdown states its epoch since 2.2,
+    AlterPartition since 2.7 (its first release), BrokerHeartbeat since 2.8, AllocateProducerIds since 3.0,
+    AssignReplicasToDirs since 3.7. A ZooKeeper controller refuses a ControlledShutdown only if its epoch is smaller, and an
+    AllocateProducerIds of a broker that is not alive with 102.
 
     ## Why it matters
     A broker that its own next incarnation has replaced, or whose session has expired, still believes that it leads. If the
@@ -63,8 +64,8 @@ class StaleIncarnationObeyed(Rule):
     Broker 1 registered anew with epoch 84. Its former process sends an AlterPartition with epoch 51 and is answered 0.
 
     ## References
-    ClusterControlManager.checkBrokerEpoch; KafkaController.tryProcessAlterPartition, doControlledShutdown; KIP-841,
-    AlterPartition RPC; KIP-380.
+    ClusterControlManager.checkBrokerEpoch; KafkaController.tryProcessAlterPartition, processAllocateProducerIds,
+    doControlledShutdown; KIP-841, AlterPartition RPC; KIP-380; KIP-730.
     """
 
     evidence = {

@@ -96,6 +96,12 @@ class StaleAlterPartitionAccepted(Rule):
                 observed="error {error_code}",
                 because=(ASKED,),
             ),
+            fenced(
+                (col("error_code") == Errors.UNKNOWN_TOPIC_OR_PARTITION) & col("without_partition"),
+                expected="error {UNKNOWN_TOPIC_OR_PARTITION}, as {topic} had no partition {partition}",
+                observed="error {error_code}",
+                because=(ASKED,),
+            ),
             unverifiable(
                 col("error_code").isin(*UNKNOWN_TOPIC),
                 "whether the topic existed is not in the evidence",
@@ -195,7 +201,8 @@ def _refused() -> tuple[Branch, ...]:
         ),
         fenced(
             (code == Errors.INVALID_REQUEST) & col("malformed"),
-            expected="error {INVALID_REQUEST} for an ISR that only the leader may ask for, with itself and within the replicas",
+            expected="error {INVALID_REQUEST} for an ISR that only the leader may ask for, with itself, within the replicas, and no"
+            " member twice",
             observed="error {INVALID_REQUEST}",
             because=(f"{STATE}, and replicas {{state_replicas}}", ASKED),
         ),
