@@ -20,6 +20,7 @@ from lab.scenarios.rolling_restart import rolling_restart
 from lab.scenarios.rolling_upgrade import rolling_upgrade
 from lab.scenarios.share_group import share_group
 from lab.scenarios.soak import soak
+from lab.scenarios.stale_broker_requests import stale_broker_requests
 from lab.scenarios.stale_requests import stale_requests
 from lab.scenarios.tiered_storage import tiered_storage
 from lab.scenarios.unclean_election import unclean_election
@@ -42,6 +43,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     fenced_producer,
     frozen_controller,
     stale_requests,
+    stale_broker_requests,
     soak,
     share_group,
     many_partitions,

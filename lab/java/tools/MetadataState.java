@@ -1,5 +1,7 @@
-import java.io.File;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,32 +18,54 @@ import org.apache.kafka.common.metadata.UnfenceBrokerRecord;
 import org.apache.kafka.common.metadata.UnregisterBrokerRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.record.FileRecords;
-import org.apache.kafka.common.record.Record;
-import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 
 /** Registrations and partitions by the metadata log of the only controller: what it decides by. */
 final class MetadataState {
     private static final int NO_LEADER_CHANGE = -2;
+    // of a batch: the size before its records, the last part of which is their number; positions in it; a bit of its attributes
+    private static final int HEADER_SIZE = 61;
+    private static final int LENGTH_AT = 8;
+    private static final int ATTRIBUTES_AT = 21;
+    private static final int CONTROL_BATCH = 0x20;
 
     private final Map<Uuid, String> topics = new LinkedHashMap<>();
     private final Map<String, Map<String, Object>> partitions = new TreeMap<>();
     private final Map<Integer, Map<String, Object>> brokers = new TreeMap<>();
 
-    /** All records of a segment, the first one of its log. */
-    static MetadataState read(File segment) throws IOException {
+    /**
+     * All records of a segment, the first one of its log.
+     *
+     * <p>It reads batches itself, as their classes are in another package since 4.4. The end of the file may lack a part of a batch.
+     */
+    static MetadataState read(Path segment) throws IOException {
         MetadataState state = new MetadataState();
-        try (FileRecords records = FileRecords.open(segment, false)) {
-            for (RecordBatch batch : records.batches()) {
-                if (!batch.isControlBatch()) {
-                    for (Record record : batch) {
-                        state.apply(MetadataRecordSerde.INSTANCE.read(new ByteBufferAccessor(record.value()), record.valueSize()).message());
-                    }
-                }
+        ByteBuffer log = ByteBuffer.wrap(Files.readAllBytes(segment));
+        while (log.remaining() >= HEADER_SIZE && log.getInt(log.position() + LENGTH_AT) <= log.remaining() - LENGTH_AT - Integer.BYTES) {
+            int start = log.position();
+            int end = start + LENGTH_AT + Integer.BYTES + log.getInt(start + LENGTH_AT);
+            if ((log.getShort(start + ATTRIBUTES_AT) & CONTROL_BATCH) == 0) {
+                ByteBuffer records = log.slice(start + HEADER_SIZE, end - start - HEADER_SIZE);
+                state.applyAll(log.getInt(start + HEADER_SIZE - Integer.BYTES), new ByteBufferAccessor(records));
             }
+            log.position(end);
         }
         return state;
+    }
+
+    private void applyAll(int count, ByteBufferAccessor records) {
+        for (int i = 0; i < count; i++) {
+            int length = records.readVarint();
+            int next = records.buffer().position() + length;
+            records.readByte(); // attributes
+            records.readVarlong(); // of the timestamp
+            records.readVarint(); // of the offset
+            records.readVarint(); // the key's length: it has none
+            int size = records.readVarint();
+            ByteBuffer value = records.buffer().slice(records.buffer().position(), size);
+            apply(MetadataRecordSerde.INSTANCE.read(new ByteBufferAccessor(value), size).message());
+            records.buffer().position(next);
+        }
     }
 
     void print() {

@@ -1,7 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.File;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -17,20 +18,25 @@ import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
 
 /**
- * RawRequests NODE PORT METADATA_LOG CLIENT FIRST_CORRELATION_ID: requests of any API and version, as only nodes send them, each with its answer.
+ * RawRequests NODE PORT METADATA_LOG CLIENT FIRST_CORRELATION_ID: requests of any API and version, as only nodes send them, with their
+ * answers.
  *
  * <p>Commands: `send NAME API VERSION JSON` with the fields by the names of Kafka's schemas, and without blanks; `state`, what the
  * metadata log's file holds by now (`MetadataState`); `stop`. Schemas serve instead of the classes of messages, which have other fields
- * in each release.
+ * in each release. A broker's heartbeats have a connection of their own, on which correlation ids have no gap; so have these.
  */
 public final class RawRequests {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int OF_HEARTBEATS = 50000; // their correlation ids begin so much later
 
     public static void main(String[] arguments) throws Exception {
         Commands commands = new Commands();
         int id = Integer.parseInt(arguments[0]);
-        File metadataLog = new File(arguments[2]);
-        try (Connection node = new Connection(Integer.parseInt(arguments[1]), arguments[3], Integer.parseInt(arguments[4]))) {
+        Path metadataLog = Paths.get(arguments[2]);
+        int port = Integer.parseInt(arguments[1]);
+        int first = Integer.parseInt(arguments[4]);
+        try (Connection others = new Connection(port, arguments[3], first);
+            Connection heartbeats = new Connection(port, arguments[3], first + OF_HEARTBEATS)) {
             ClientEvent.of("started").print();
             while (true) {
                 String[] command = commands.next(1000);
@@ -43,7 +49,9 @@ public final class RawRequests {
                 if (command[0].equals("state")) {
                     MetadataState.read(metadataLog).print();
                 } else {
-                    send(id, node, command[1], ApiKeys.valueOf(command[2]), Short.parseShort(command[3]), JSON.readTree(command[4]));
+                    ApiKeys api = ApiKeys.valueOf(command[2]);
+                    boolean beats = api == ApiKeys.BROKER_HEARTBEAT || api == ApiKeys.BROKER_REGISTRATION;
+                    send(id, beats ? heartbeats : others, command[1], api, Short.parseShort(command[3]), JSON.readTree(command[4]));
                 }
             }
         }
