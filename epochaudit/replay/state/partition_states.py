@@ -28,7 +28,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE, RECOVERING
-from epochaudit.replay.state.metadata_log import in_snapshot, metadata_log
+from epochaudit.replay.state.metadata_log import metadata_log
 from epochaudit.replay.state.places import at
 from epochaudit.spark.memo import checkpointed
 
@@ -93,8 +93,8 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
       next_clock, next_ms, next_isr, next_partition_epoch, next_ref   of the next row; null for the last. Before a hole of the
                            metadata log, next_clock is its end, next_ms the time of the last record before it, and the others are null
       isr_since            clock of the first row of those up to this one that have its ISR, without another ISR between. Null if that is a
-                           PartitionRecord of a later partition epoch, as a migration from ZooKeeper writes: its ISR is older. That of a
-                           snapshot may be older, too
+                           PartitionRecord of a later partition epoch than 0, as a snapshot has, or a migration from ZooKeeper writes: its
+                           ISR is older than the record
       state_ref            the row's own event
     Records are those of `metadata_log`, so a record in several copies is one row. After a hole in that log no state from before it is
     known any more: the first row of a partition is merged with none. A ClearElrRecord is a state of each partition
@@ -282,7 +282,7 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
 
 def _isr_begins() -> Column:
     """struct(clock), see isr_since of `partition_states`, of a row whose ISR is not that of the row before; else null. Needs: before."""
-    of_earlier_state = (F.col("event_type") == PARTITION_RECORD) & ~in_snapshot() & (F.col("partition_epoch") > 0)
+    of_earlier_state = (F.col("event_type") == PARTITION_RECORD) & (F.col("partition_epoch") > 0)
     clock = F.when(~holds(of_earlier_state), F.col("clock"))
     return F.when(~F.col("isr").eqNullSafe(F.col("before.isr")), F.struct(clock.alias("clock")))
 
