@@ -4,6 +4,7 @@
     (which file,   (what of it   (a folder or
      what kind)     leaves)       an archive)
 
-Only what an audit reads leaves a host: files of known kinds, known settings, and the batch headers of data segments.
+Only what an audit reads leaves a host: files of known kinds, known settings, and the batch headers and transaction
+markers of data segments.
 Logs are copied whole, with possible secrets overwritten.
 """

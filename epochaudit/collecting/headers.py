@@ -1,7 +1,8 @@
 """The batch headers of a data segment as text, in the format of kafka-dump-log (kafka.tools.DumpLogSegments).
 
-Audits read this format and operators know it. Records are never decoded; batches up to _NEAR bytes are read with their
-headers because seeking costs more. `isvalid` is left out: no checksum is computed.
+Audits read this format and operators know it. Of records only transaction markers are decoded, which brokers write: they have
+a line of their own behind that of their batch. Batches up to _NEAR bytes are read with their headers because seeking costs
+more. `isvalid` is left out: no checksum is computed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from epochaudit.sources.data_log.batch_runs import LEGACY, Header
+from epochaudit.sources.data_log.markers import KEY, VALUE, marker_of
 from epochaudit.sources.data_log.segment import HEADER, header_at
 from epochaudit.sources.record_batches.batches import Padding, damage_at
 
@@ -46,6 +48,12 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
         header = header_at(buffer, position - buffer_start, position)
         if header is not None and position + header.size <= end:
             yield _line(header)
+            if header.attributes & _CONTROL:
+                if position + header.size > buffer_start + len(buffer):
+                    stream.seek(position)
+                    buffer_start, buffer = position, stream.read(max(_BLOCK, header.size))
+                begin = position - buffer_start
+                yield from _marker_line(header, buffer[begin + HEADER.size : begin + header.size])
             position += header.size
             window = HEADER.size if header.size > _NEAR else _BLOCK
             continue
@@ -75,6 +83,16 @@ def _line(header: Header) -> str:
         f"isTransactional: {_java_boolean(attributes & _TRANSACTIONAL)} isControl: {_java_boolean(attributes & _CONTROL)} "
         f"deleteHorizonMs: {horizon} {place}"
     )
+
+
+def _marker_line(header: Header, records: bytes) -> Iterator[str]:
+    marker = marker_of(records)
+    if marker is not None:
+        clock = "LogAppendTime" if header.attributes & _APPEND_TIME else "CreateTime"
+        yield (
+            f"| offset: {header.base_offset} {clock}: {header.timestamp} keySize: {KEY.size} valueSize: {VALUE.size} sequence: -1 "
+            f"headerKeys: [] endTxnMarker: {marker[0]} coordinatorEpoch: {marker[1]}"
+        )
 
 
 def _java_boolean(flag: int) -> str:

@@ -86,7 +86,11 @@ _ALTERED_SETTING: Final = re.compile(  # in requests that alter settings, as JSO
 _ENVELOPED: Final = re.compile(rb'\\?"(?:requestData|requestPrincipal|responseData)\\?":\\?"([^"\\]*)')
 _RECORDED_SETTING: Final = re.compile(rb'"name":"([^"]*)","value":"((?:[^"\\]|\\.)*)"')
 _RECORD_OF_DUMP: Final = re.compile(  # of a data segment: with --print-data-log kafka-dump-log prints records, too
-    rb'\| offset: (?!.* payload: \{"type":"[A-Z_]+","version":).*? (?:headerKeys|key|payload): (.*)'
+    rb'\| offset: (?!.* payload: \{"type":"[A-Z_]+","version":)'
+    # a transaction marker, which a broker writes
+    rb"(?!\d+ \w+: -?\d+ keySize: \d+ valueSize: \d+ sequence: -?\d+ headerKeys: \[\] endTxnMarker: (?:COMMIT|ABORT)"
+    rb" coordinatorEpoch: -?\d+$)"
+    rb".*? (?:headerKeys|key|payload): (.*)"
 )
 _SUSPICIOUS: Final = (  # every match of the patterns contains one of these; other lines are not searched
     b"pass", b"secret", b"credential", b"jaas", b"hmac", b"salt", b"authbytes", b"auth_bytes", b"authorization", b"token",

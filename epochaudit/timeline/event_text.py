@@ -95,6 +95,14 @@ _CLAUSES: Final[Mapping[str, tuple[str, ...]]] = {
         "its fetcher is FENCED by leader {leader}", "own leader epoch {current_leader_epoch}", "{reason}",
     ),
     "FETCHER_FAILED": ("its fetcher gives the partition up until the next state change",),
+    "OLDER_COORDINATOR_EPOCH": (
+        "finds a transaction marker of an OLDER coordinator epoch at offset {offset}", "coordinator epoch {coordinator_epoch}",
+        "its log had {last_epoch}", "producer id {producer_id}",
+    ),
+    "OLDER_PRODUCER_EPOCH": (
+        "finds a batch of an OLDER producer epoch at offset {offset}", "producer epoch {producer_epoch}", "its log had {last_epoch}",
+        "producer id {producer_id}",
+    ),
     "EPOCH_CACHE_APPENDED": ("epoch cache: leader epoch {leader_epoch} begins at offset {start_offset}",),
     "EPOCH_CACHE_CONFLICT": (
         "epoch cache: removes what contradicts leader epoch {leader_epoch}", "which begins at offset {start_offset}",

@@ -50,7 +50,7 @@ CONTENT: Final = (
     "committed_leader_epoch", "group_id", "metadata_offset", "position", "holes_before", "raft_epoch", "in_snapshot",
     "name", "value", "reason",
     "want_shut_down", "should_shut_down", "acks", "transactional_id", "producer_id", "producer_epoch", "committed", "coordinator_epoch",
-    "verify_only", "run_rows", "state_epoch", "member_id",
+    "last_epoch", "verify_only", "run_rows", "state_epoch", "member_id",
 )  # fmt: skip
 _OF_RECORDS: Final = ("FEATURE_LEVEL_RECORD", "LEADER_CHANGE")
 _REQUESTER: Final = ("cluster", "node", "subject", "event_type", "client_id", "group_id", "requester", "named")

@@ -141,6 +141,8 @@ def test_no_secret_of_a_dump_of_settings_is_collected(text: str) -> None:
         f'{DATED}Completed request:{{"requestApiKeyName":"ENVELOPE"}},"response":{{"responseData":"{SECRET}","errorCode":31}}}}',
         f"| offset: 0 CreateTime: 1 keySize: 1 valueSize: 9 sequence: -1 headerKeys: [] key: k payload: {SECRET}",
         f"| offset: 0 CreateTime: 1 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [{SECRET}]",
+        f"| offset: 0 CreateTime: 1 keySize: 4 valueSize: 9 sequence: 0 headerKeys: [] payload: {SECRET}"
+        " endTxnMarker: ABORT coordinatorEpoch: 5",
         f'payload: {{"type":"CONFIG_RECORD","version":0,"data":{{"resourceType":4,"name":"x","value":"{SECRET}"}}}}',
     ],
 )
@@ -158,6 +160,7 @@ def test_no_secret_of_a_line_is_collected(line: str) -> None:
         f"{DATED}[Broker id=1] Leader password-resets-0 starts at leader epoch 3 from offset 30 (state.change.logger)",
         f"{DATED}Truncating secret-0 to offset 10 (kafka.log.Log)",
         "\tat kafka.Kafka$.main(Kafka.scala:109)",
+        "| offset: 9 CreateTime: 1 keySize: 4 valueSize: 6 sequence: -1 headerKeys: [] endTxnMarker: COMMIT coordinatorEpoch: 5",
         'payload: {"type":"CONFIG_RECORD","data":{"name":"unclean.leader.election.enable","value":"true"}}',
     ],
 )

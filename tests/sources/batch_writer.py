@@ -60,6 +60,7 @@ def batch(
     append_time_ms: int | None = None,
     epoch: int = 3,
     producer_id: int = -1,
+    producer_epoch: int = -1,
     content: bytes | None = None,
 ) -> bytes:
     """A batch of these records; `content` replaces what is stored of them."""
@@ -69,9 +70,27 @@ def batch(
     attributes = CODECS[codec] | (0x08 if append_time_ms is not None else 0) | (0x20 if control else 0)
     last = max(len(records) - 1, 0)
     newest = append_time_ms if append_time_ms is not None else TIME + max((r.time_delta for r in records), default=0)
-    checked = struct.pack(">hiqqqhii", attributes, last, TIME, newest, producer_id, -1, -1, len(records)) + stored
+    checked = (
+        struct.pack(">hiqqqhii", attributes, last, TIME, newest, producer_id, producer_epoch, -1, len(records)) + stored
+    )
     rest = struct.pack(">ibI", epoch, 2, crc32c(checked)) + checked
     return struct.pack(">qi", base_offset, len(rest)) + rest
+
+
+def marker(
+    base_offset: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    *,
+    commits: bool = True,
+    epoch: int = 3,
+) -> bytes:
+    """The batch of a transaction marker (EndTransactionMarker)."""
+    written = Written(struct.pack(">hi", 0, coordinator_epoch), struct.pack(">hh", 0, int(commits)))
+    return batch(
+        base_offset, written, control=True, epoch=epoch, producer_id=producer_id, producer_epoch=producer_epoch
+    )
 
 
 def compressed(plain: bytes, codec: str) -> bytes:

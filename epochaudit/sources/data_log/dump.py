@@ -1,9 +1,10 @@
 """Data segments as printed by kafka-dump-log (kafka.tools.DumpLogSegments): the lines of batches.
 
-Each batch has a line, `baseOffset: … partitionLeaderEpoch: …` in message format 2, `offset: … position: …` in formats 0
-and 1. With --deep-iteration or --print-data-log Kafka prints record lines (`| offset: …`) after it from 2.3 on, which
-are ignored; up to 2.2 it prints records in place of batches, without leader epochs, and nothing can be read. `count` is
-printed from 2.0 on, `isControl` and a final `isvalid` from 2.3 on. `Dumping <path>` names the log; a file may hold several.
+Each batch has a line, `baseOffset: … partitionLeaderEpoch: …` in message format 2, `offset: … position: …` in formats
+0 and 1. With --deep-iteration or --print-data-log Kafka prints record lines (`| offset: …`) after it from 2.3 on. Of
+these only transaction markers are read (`… endTxnMarker: COMMIT coordinatorEpoch: 3`); up to 2.2 it prints records in
+place of batches, without leader epochs, and nothing can be read. `count` is printed from 2.0 on, `isControl` and a
+final `isvalid` from 2.3 on. `Dumping <path>` names the log; a file may hold several.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import ClassVar, Final
 
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.sources.data_log.batch_runs import LEGACY, BatchRuns, Header, first_offset_of, log_of
+from epochaudit.sources.data_log.markers import MarkerRuns
 from epochaudit.sources.files.capture import CaptureFile
+from epochaudit.sources.record_batches.batches import NO_PRODUCER
 from epochaudit.sources.sink import BlockTally, LineDecoder, LineOutcome, RowSink
 
 _BATCH: Final = re.compile(
@@ -30,6 +33,7 @@ _REST: Final = re.compile(
     rb"compresscodec: (?P<codec>\w+) crc: (?P<crc>\d{1,10})(?: isvalid: (?P<valid>true|false))?"
 )
 _RECORD_OF_2_2: Final = re.compile(rb"offset: \d+ position: \d+ \w+: -?\d+ isvalid: \w+ keysize: ")
+_MARKER: Final = re.compile(rb"\| offset: \d{1,19} .*? endTxnMarker: (COMMIT|ABORT) coordinatorEpoch: (-?\d{1,10})")
 _DUMPING: Final = re.compile(rb"Dumping (.+?)\s*")
 _FIRST_LINE: Final = (b"Dumping ", b"baseOffset: ", b"Starting offset: ", b"Log starting offset: ", b"offset: ")
 _NO_COUNT: Final = -1
@@ -52,13 +56,16 @@ class DataDump:
     def __init__(self, file: CaptureFile, sink: RowSink) -> None:
         self._sink = sink
         self._runs: BatchRuns | None = None
+        self._markers: MarkerRuns | None = None
+        self._control: Header | None = None
         self._next: int | None = None
         self._begin_log(file.path)
 
     def line(self, text: bytes, byte_offset: int, line_in_split: int) -> LineOutcome:
         """One line; see LineDecoder."""
         if text.startswith(b"| "):
-            return LineOutcome.IGNORED
+            return self._record(text, byte_offset, line_in_split)
+        self._control = None
         if dumping := _DUMPING.fullmatch(text):
             self._begin_log(dumping[1].decode(errors="replace"))
             return LineOutcome.IGNORED
@@ -92,6 +99,8 @@ class DataDump:
         """End the last run."""
         if self._runs is not None:
             self._runs.end()
+        if self._markers is not None:
+            self._markers.end()
         return 0, 0, 0
 
     def _begin_log(self, path: str) -> None:
@@ -99,7 +108,17 @@ class DataDump:
         self.finish()
         log = log_of(path)
         self._runs = None if log is None else BatchRuns(self._sink, *log)
+        self._markers = None if log is None else MarkerRuns(self._sink, *log)
+        self._control = None
         self._next = first_offset_of(path)
+
+    def _record(self, text: bytes, byte_offset: int, line: int) -> LineOutcome:
+        """The line of a record: an event only if it is a transaction marker, behind the line of its batch."""
+        marker = None if self._control is None else _MARKER.fullmatch(text)
+        if marker is None or self._control is None or self._markers is None:
+            return LineOutcome.IGNORED
+        self._markers.add(self._control, (marker[1].decode(), int(marker[2])), (byte_offset, line))
+        return LineOutcome.EVENT
 
     def _batch(
         self, runs: BatchRuns, fields: dict[str, bytes | None], rest: re.Match[bytes], byte_offset: int, line: int
@@ -114,9 +133,10 @@ class DataDump:
         count = numbers.get("count", _NO_COUNT) if magic >= LEGACY else legacy_count
         header = Header(
             byte_offset, int(rest["size"]), magic, base, last, numbers.get("epoch", NO_EPOCH), int(rest["crc"]),
-            0, int(rest["time"]), count=count,
+            0, int(rest["time"]), numbers.get("producer", NO_PRODUCER), numbers.get("producer_epoch", NO_EPOCH), count=count,
         )  # fmt: skip
         control = fields.get("control") == b"true"
+        self._control = header if control else None
         unknown = count == _NO_COUNT or (fields.get("transactional") == b"true" and fields.get("control") is None)
         records = 0 if control else None if unknown else count
         follows = self._next in (None, base) or (magic < LEGACY and compressed)

@@ -1,4 +1,4 @@
-"""Raw data segments, `<topic>-<partition>/<base offset>.log`: the headers of their batches, never the records.
+"""Raw data segments, `<topic>-<partition>/<base offset>.log`: the headers of their batches, and transaction markers; never other records.
 
 A "line" of such a file is a batch or a damaged stretch. A batch's length leads to the next header; large batches are
 skipped unread, so a segment costs a read per large batch, or per BLOCK of small ones. Checksums are computed only of
@@ -28,6 +28,7 @@ from epochaudit.sources.data_log.batch_runs import (
     log_of,
     mixed,
 )
+from epochaudit.sources.data_log.markers import MarkerRuns, marker_of
 from epochaudit.sources.files.capture import CaptureFile
 from epochaudit.sources.files.opening import DAMAGED, is_remote
 from epochaudit.sources.record_batches.batches import (
@@ -163,7 +164,7 @@ class _Bytes:
 
 
 class DataSegment:
-    """One row per run of batches of one leader epoch; without time, as for all copies of a state."""
+    """One row per run of batches of one leader epoch, and per end of a run of markers; without time, as for all copies of a state."""
 
     kind: ClassVar[str] = "data-segment"
     splittable: ClassVar[bool] = False
@@ -181,13 +182,15 @@ class DataSegment:
             return
         first_offset = first_offset_of(self._file.path)
         runs = BatchRuns(self._sink, *self._log)
-        walk = _Walk(source, runs, first_offset)
+        markers = MarkerRuns(self._sink, *self._log)
+        walk = _Walk(source, runs, markers, first_offset)
         while (step := walk.step()) is not None:
             passed, batches, fault = step
             if fault:
                 self._sink.quarantine(walk.position - passed, walk.lines, *fault)
             yield passed, (batches, 0, 1 if fault else 0)
         runs.end()
+        markers.end()
         if not walk.lines and first_offset is not None:
             runs.empty(first_offset)
 
@@ -208,9 +211,10 @@ class _Walk:
     position: of the next header. lines: batches and damaged stretches so far.
     """
 
-    def __init__(self, source: _Bytes, runs: BatchRuns, first_offset: int | None) -> None:
+    def __init__(self, source: _Bytes, runs: BatchRuns, markers: MarkerRuns, first_offset: int | None) -> None:
         self._source = source
         self._runs = runs
+        self._markers = markers
         self._window = BLOCK
         self._epoch: int | None = None
         self._next = UNKNOWN if first_offset is None else first_offset
@@ -292,7 +296,10 @@ class _Walk:
         if not (follows and header.leader_epoch == self._epoch) and not self._is_trusted(header):
             return False
         whole = header.count == header.last_offset - header.base_offset + 1 and (follows or self._next == UNKNOWN)
-        records = 0 if header.attributes & _CONTROL else header.count
+        is_control = header.attributes & _CONTROL
+        records = 0 if is_control else header.count
+        if is_control and (marker := marker_of(batch[HEADER.size :])) is not None:
+            self._markers.add(header, marker, (header.byte_offset, line))
         self._runs.add(header, line, records, whole and not header.attributes & _DELETE_HORIZON)
         self._next, self._epoch = header.last_offset + 1, header.leader_epoch
         return True
@@ -382,7 +389,14 @@ def texts_at(stream: BinaryIO, byte_offsets: Iterable[int]) -> Iterator[tuple[in
     for byte_offset in byte_offsets:
         header = header_at(source.at(byte_offset, HEADER.size), 0, byte_offset)
         if header is not None:
-            yield byte_offset, text(header, batch_is_whole(source.at(byte_offset, header.size)))
+            batch = source.at(byte_offset, header.size)
+            yield byte_offset, text(header, batch_is_whole(batch)) + _marker_text(header, batch)
+
+
+def _marker_text(header: Header, batch: bytes) -> str:
+    """What kafka-dump-log prints of a transaction marker, on the next line; empty for other batches."""
+    marker = marker_of(batch[HEADER.size :]) if header.attributes & _CONTROL else None
+    return "" if marker is None else f" endTxnMarker: {marker[0]} coordinatorEpoch: {marker[1]}"
 
 
 def text(header: Header, valid: bool) -> str:

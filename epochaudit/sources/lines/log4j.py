@@ -123,10 +123,11 @@ _INT32_COLUMNS: Final = (
     "partition", "leader", "leader_epoch", "partition_epoch", "current_leader_epoch", "previous_epoch",
     "diverging_epoch", "committed_leader_epoch", "response_leader_epoch", "response_partition_epoch", "controller_id", "controller_epoch",
     "current_controller_epoch", "raft_epoch", "correlation_id", "broker_id", "replica_id", "response_producer_epoch",
+    "producer_epoch", "coordinator_epoch", "last_epoch",
 )  # fmt: skip
 _INT64_COLUMNS: Final = (
     "start_offset", "high_watermark", "offset", "previous_offset", "diverging_end_offset", "metadata_offset",
-    "broker_epoch", "current_broker_epoch", "response_producer_id",
+    "broker_epoch", "current_broker_epoch", "response_producer_id", "producer_id",
 )  # fmt: skip
 _LIST_COLUMNS: Final = ("isr", "replicas", "added_brokers", "deleted_brokers", "bounced_brokers")
 _TEXT_COLUMNS: Final = (

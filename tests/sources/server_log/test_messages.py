@@ -40,6 +40,8 @@ LOGGERS = {
     "Fetcher": "kafka.server.ReplicaFetcherThread",
     "Cache": "kafka.server.epoch.LeaderEpochFileCache",
     "Cache3.5": "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache",
+    "Producers": "kafka.log.ProducerAppendInfo",
+    "Producers3.5": "org.apache.kafka.storage.internals.log.ProducerAppendInfo",
     "ZK": "kafka.controller.KafkaController",
     "DELETION": "kafka.controller.TopicDeletionManager",
     "Overrides": "kafka.server.DynamicConfigManager",
@@ -303,6 +305,40 @@ TRUNCATION: list[Case] = [
     ),
     ("Fetcher", FETCHER + "Partition t-0 marked as failed", "FETCHER_FAILED", LED),
 ]  # fmt: skip
+
+PRODUCERS: list[Case] = [
+    *(
+        (
+            logger,
+            "Detected invalid coordinator epoch for producerId 1001 at offset 41 in partition t-0: 4 is older than previously known"
+            " coordinator epoch 5",
+            "OLDER_COORDINATOR_EPOCH",
+            {**T0, "producer_id": 1001, "offset": 41, "coordinator_epoch": 4, "last_epoch": 5},
+        )
+        for logger in ("Producers", "Producers3.5")
+    ),
+    (
+        "Producers",
+        "Producer's epoch at offset 41 in t-0 is 3, which is smaller than the last seen epoch 4",
+        "OLDER_PRODUCER_EPOCH",
+        {**T0, "offset": 41, "producer_epoch": 3, "last_epoch": 4},
+    ),
+    (
+        "Producers3.5",
+        "Epoch of producer 1001 at offset 41 in t-0 is 3, which is smaller than the last seen epoch 4",
+        "OLDER_PRODUCER_EPOCH",
+        {**T0, "producer_id": 1001, "offset": 41, "producer_epoch": 3, "last_epoch": 4},
+    ),
+    *(
+        (
+            "Producers3.5",
+            f"Epoch of producer 1001 at offset 41 in t-0 is 3, which is {how} the last seen epoch 4 (TV{version})",
+            "OLDER_PRODUCER_EPOCH",
+            {**T0, "producer_id": 1001, "offset": 41, "producer_epoch": 3, "last_epoch": 4},
+        )
+        for how, version in (("<", 0), ("<=", 2))
+    ),
+]
 
 ENTRY = {**T0, "leader_epoch": 2, "start_offset": 15}
 EPOCHS: list[Case] = [
@@ -1162,6 +1198,11 @@ def test_isr_changes_of_a_leader(case: Case) -> None:
 
 @pytest.mark.parametrize("case", named(TRUNCATION))
 def test_truncations_and_fetch_positions_of_a_follower(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", named(PRODUCERS))
+def test_epochs_of_producers(case: Case) -> None:
     check(case)
 
 

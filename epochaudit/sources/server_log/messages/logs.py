@@ -1,8 +1,8 @@
-"""A broker's logs: truncation by the log and by its fetchers, leader epochs of the cache, creation and removal.
+"""A broker's logs: truncation by the log and by its fetchers, leader epochs of the cache, producers, creation and removal.
 
-Log, UnifiedLog, ReplicaFetcherThread, LeaderEpochFileCache, LogManager. Log and UnifiedLog do not show whether a replica
-is the future replica of a move between directories. ReplicaAlterLogDirsThreads, which fill future replicas, are not read:
-their leader is the broker itself.
+Log, UnifiedLog, ReplicaFetcherThread, LeaderEpochFileCache, ProducerAppendInfo, LogManager. Log and UnifiedLog do not show
+whether a replica is the future replica of a move between directories. ReplicaAlterLogDirsThreads, which fill future
+replicas, are not read: their leader is the broker itself.
 """
 
 from __future__ import annotations
@@ -243,6 +243,28 @@ _EPOCHS: Final[Beginnings] = {
     ),
 }  # fmt: skip
 
+_OF_PRODUCER: Final = rb"Epoch of producer (?P<producer_id>\d+) at offset " + _OFFSET
+_OLDER: Final = rb" in " + TOPIC_PARTITION + rb" is (?P<producer_epoch>-?\d+), which is "
+_LAST_SEEN: Final = rb" the last seen epoch (?P<last_epoch>-?\d+)"
+
+_PRODUCERS: Final[Beginnings] = {  # 2.4.1 on, of a batch that a replica fetches or recovers: its leader had to refuse it
+    b"Detected invalid coordinator epoch ": (
+        LogPattern(
+            "OLDER_COORDINATOR_EPOCH",
+            rb"Detected invalid coordinator epoch for producerId (?P<producer_id>\d+) at offset " + _OFFSET + rb" in partition "
+            + TOPIC_PARTITION + rb": (?P<coordinator_epoch>-?\d+) is older than previously known coordinator epoch (?P<last_epoch>-?\d+)",
+        ),
+    ),
+    b"Epoch of producer ": (
+        LogPattern("OLDER_PRODUCER_EPOCH", _OF_PRODUCER + _OLDER + rb"smaller than" + _LAST_SEEN),
+        # 4.2 on, with the transaction version of a marker
+        LogPattern("OLDER_PRODUCER_EPOCH", _OF_PRODUCER + _OLDER + rb"<=?" + _LAST_SEEN + rb" \(TV-?\d+\)"),
+    ),
+    b"Producer's epoch at offset ": (  # 2.4.1 to 2.7
+        LogPattern("OLDER_PRODUCER_EPOCH", rb"Producer's epoch at offset " + _OFFSET + _OLDER + rb"smaller than" + _LAST_SEEN),
+    ),
+}  # fmt: skip
+
 _STRAY: Final = (
     rb"Log\(dir=[^,]*(?:, topicId=(?:None|null|(?P<topic_id>[\w-]{22})))?, topic=(?P<topic>[\w.-]+), partition=(?P<partition>\d+),"
     rb" .*?\)"
@@ -321,6 +343,7 @@ PATTERNS: Final[PatternsByClass] = {
     b"LocalLog": _LOGS,
     b"ReplicaFetcherThread": {**_TRUNCATING, **_RESETS},
     b"LeaderEpochFileCache": _EPOCHS,
+    b"ProducerAppendInfo": _PRODUCERS,
     b"LogManager": _FOLDERS,
     b"LogManager$": _FOLDERS,
     b"BrokerMetadataPublisher$": _folders(b"Found stray log dir "),  # 3.2 to 3.6

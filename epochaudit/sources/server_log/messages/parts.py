@@ -13,7 +13,8 @@ COLUMNS: Final = (
     "leader_recovery_state", "start_offset", "high_watermark", "offset", "previous_offset", "current_leader_epoch",
     "previous_epoch", "diverging_epoch", "diverging_end_offset", "response_leader_epoch", "response_partition_epoch", "fenced",
     "in_controlled_shutdown", "raft_epoch", "replica_id", "pre_vote", "vote_granted", "cluster_id", "metadata_offset", "group_id",
-    "transactional_id", "response_producer_id", "response_producer_epoch", "name", "value", "reason",
+    "transactional_id", "response_producer_id", "response_producer_epoch",
+    "producer_id", "producer_epoch", "coordinator_epoch", "last_epoch", "name", "value", "reason",
 )  # fmt: skip
 
 Beginnings = dict[bytes, tuple[LogPattern, ...]]
