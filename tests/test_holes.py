@@ -35,6 +35,7 @@ JUDGED_BY_STATE = (
     "PE-01",
     "PE-02",
     "PE-03",
+    "PE-04",
     "PE-05",
     "LI-01",
     "LI-02",

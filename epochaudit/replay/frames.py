@@ -85,6 +85,7 @@ from epochaudit.replay.data_plane.share_sessions import SHARE_SESSION_REQUESTS, 
 from epochaudit.replay.data_plane.share_states import STATE_REQUESTS, share_states
 from epochaudit.replay.data_plane.simple_commits import is_simple_commit, simple_commits
 from epochaudit.replay.data_plane.tiered_fetches import is_sent_away, tiered_fetches
+from epochaudit.replay.data_plane.transaction_markers import MARKERS, transaction_markers
 from epochaudit.replay.data_plane.transaction_outcomes import transaction_outcomes
 from epochaudit.replay.data_plane.truncations import TRUNCATION_LINES, truncations
 from epochaudit.replay.state.cluster_history import BROKER_RECORDS
@@ -166,6 +167,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "strays": Frame(strays, (STRAY_PARTITION, LEADER_AND_ISR), _is_full_if_request),
     "tiered_fetches": Frame(tiered_fetches, (FETCH,), is_sent_away),
     "topics": Frame(topics),
+    "transaction_markers": Frame(transaction_markers, MARKERS),
     "transaction_outcomes": Frame(transaction_outcomes, (END_TXN, WRITE_TXN_MARKERS)),
     "truncations": Frame(truncations, TRUNCATION_LINES),
     "voter_sets": Frame(voter_sets, (KRAFT_VOTERS,)),

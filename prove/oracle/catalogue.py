@@ -217,6 +217,7 @@ TRANSACTION_RULES: Final[dict[str, OracleRule]] = {
     "PE-01": OracleRule(producer_epoch.pe01),
     "PE-02": OracleRule(producer_epoch.pe02, key_of_none),
     "PE-03": OracleRule(producer_epoch.pe03, key_of_none),
+    "PE-04": OracleRule(producer_epoch.pe04),
     "PE-05": OracleRule(producer_epoch.pe05, key_of_none),
 }
 GROUP_RULES: Final[dict[str, OracleRule]] = {

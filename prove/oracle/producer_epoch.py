@@ -24,6 +24,7 @@ from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION
 
 TRANSACTION_STATE = "__transaction_state"
 FENCING = (90, 47, 49)
+TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH = 52, 47
 BY_VERSION = 2
 """The transaction version that raises the epoch with each transaction."""
 
@@ -198,6 +199,28 @@ def pe03(history: History) -> Judged:
             for other in blocks[:number]
         )
         yield (VIOLATION if overlaps else PASS), ()
+
+
+def pe04(history: History) -> Judged:
+    """A leader refuses markers of an older coordinator epoch or producer epoch than it had accepted a second before they arrived.
+
+    Simulated topics are never created again, and no history lasts until a leader forgets a producer.
+    """
+    markers = [event for event in history.events if isinstance(event, WritesMarkers)]
+    for event in markers:
+        for partition, code in event.codes:
+            key = at(event, *partition)
+            if code in (TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH):
+                yield FENCED, key
+            elif not code:
+                newer = any(
+                    (other.coordinator_epoch > event.coordinator_epoch or other.producer_epoch > event.producer_epoch)
+                    and (partition, 0) in other.codes
+                    for other in markers
+                    if (other.node, other.producer_id) == (event.node, event.producer_id)
+                    and before(other, event.arrived)
+                )
+                yield (breach(history, partition[0]) if newer else PASS), key
 
 
 def pe05(history: History) -> Judged:

@@ -38,6 +38,7 @@ FAULTS: Final = {
     "producer id is given again": 0.3,
     "block of ids is given again": 0.3,
     "outcome is turned round": 0.1,
+    "marker of older epochs is accepted": 0.8,
 }
 """What a coordinator or a controller does wrong, and how often when it can."""
 
@@ -62,11 +63,15 @@ class Transaction:
 
 @dataclass
 class TransactionCluster(CoordinatorCluster):
-    """A cluster with transactional producers. blocks: broker -> (next producer id, first one that it does not have)."""
+    """A cluster with transactional producers. blocks: broker -> (next producer id, first one that it does not have).
+
+    marked: the highest producer epoch and coordinator epoch of the markers that a partition has of a producer id.
+    """
 
     blocks: dict[int, tuple[int, int]] = field(default_factory=dict)
     next_block: int = 1000
     given_ids: list[int] = field(default_factory=list)
+    marked: dict[tuple[TopicPartition, int], tuple[int, int]] = field(default_factory=dict)
     fences_twice: bool = True
     version_2: bool = False
 
@@ -243,7 +248,7 @@ class TransactionCluster(CoordinatorCluster):
     def _mark(self, node: int, one: Transaction, partition: TopicPartition) -> bool:
         """The leader of a partition takes a marker. Returns whether its answer has arrived."""
         up = [broker.id for broker in self.nodes.values() if broker.up]
-        leader = self.choices.choice(up)
+        leader = self.choices.choice((*up, *(up[partition[1] % len(up)],) * 6))  # mostly the same one
         stated = int(one.bumps) + 1 if self.release.version >= "4.2" else None
         request = WritesMarkers(
             0, leader, 0, api=WRITE_TXN_MARKERS, version=1 if stated is None else 2, client_id=f"broker-{node}-txn-marker-sender",
@@ -252,11 +257,29 @@ class TransactionCluster(CoordinatorCluster):
         )  # fmt: skip
         self.sent(request, "markers", node)
         code = self.choices.choice((0, 0, 0, 0, 6))  # NOT_LEADER_OR_FOLLOWER
+        if not code:
+            code = self._compared(partition, request)
         if not code and self.takes("outcome is turned round"):
             request.committed = not request.committed
         request.codes = ((partition, code),)
         self.answered(request)
         return not code and self.chance(0.9)
+
+    def _compared(self, partition: TopicPartition, request: WritesMarkers) -> int:
+        """ProducerAppendInfo.appendEndTxnMarker. All replicas have accepted markers."""
+        producer_epoch, coordinator_epoch = self.marked.get(
+            (partition, request.producer_id), (NO_PRODUCER, NO_PRODUCER)
+        )
+        code = 0
+        if request.producer_epoch < producer_epoch:
+            code = 47  # INVALID_PRODUCER_EPOCH
+        elif request.coordinator_epoch < coordinator_epoch:
+            code = 52  # TRANSACTION_COORDINATOR_FENCED
+        if code and not self.takes("marker of older epochs is accepted"):
+            return code
+        newest = max(producer_epoch, request.producer_epoch), max(coordinator_epoch, request.coordinator_epoch)
+        self.marked[partition, request.producer_id] = newest
+        return 0
 
     def add_partitions(self, request: AddsPartitions) -> None:
         """handleAddPartitionsToTransaction and handleVerifyPartitionsInTransaction."""

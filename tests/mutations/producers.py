@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from tests.mutations.editing import Copy, NotThereError, Request
@@ -81,6 +82,43 @@ def producer_epoch_given_twice(copy: Copy) -> Place:
 
 
 MARKERS: Final = "WRITE_TXN_MARKERS"
+
+
+def _marker_behind_another(copy: Copy) -> Request:
+    """A marker of the partition and producer id of another one, over a second behind it at the same leader."""
+    marked: dict[tuple[object, ...], list[Request]] = defaultdict(list)
+    for request in copy.requests(MARKERS):
+        [marker, *more] = request.asked["markers"]
+        [topic, *others] = marker["topics"]
+        if more or others or len(topic["partitionIndexes"]) > 1:
+            continue
+        key = (request.node, marker["producerId"], topic["name"], *topic["partitionIndexes"])
+        for earlier in marked[key]:
+            if request.answered_ms - earlier.answered_ms > 3_000:
+                return request
+        marked[key].append(request)
+    raise NotThereError("no two markers of a producer id over three seconds apart")
+
+
+@mutation("PE-04", TRANSACTIONS, fetches=False)
+def marker_of_replaced_coordinator_accepted(copy: Copy) -> Place:
+    """The leader of a partition accepts the marker of a coordinator epoch below that of the marker before."""
+    return _made_older(copy, "coordinatorEpoch")
+
+
+@mutation("PE-04", TRANSACTIONS, fetches=False)
+def marker_of_replaced_producer_accepted(copy: Copy) -> Place:
+    """The leader of a partition accepts a marker of a producer epoch below that of the marker before."""
+    return _made_older(copy, "producerEpoch")
+
+
+def _made_older(copy: Copy, epoch: str) -> Place:
+    request = _marker_behind_another(copy)
+    [marker] = request.asked["markers"]
+    marker[epoch] = -1
+    request.write()
+    [topic] = marker["topics"]
+    return Place(node=request.node, topic=topic["name"], partition=topic["partitionIndexes"][0])
 
 
 @mutation("PE-05", TRANSACTIONS, fetches=False)

@@ -181,6 +181,7 @@ FOUND_BY = {
     "producer id is given again": {"PE-03"},
     "block of ids is given again": {"PE-03"},
     "outcome is turned round": {"PE-05"},
+    "marker of older epochs is accepted": {"PE-04"},
     "former generation is obeyed": {"GE-01"},
     "stranger commits to a group with members": {"GE-02"},
     "replaced static member is obeyed": {"GE-03"},

@@ -36,7 +36,7 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, StringType, StructType
 
-from epochaudit.events.event_types import LOG_BATCHES
+from epochaudit.events.event_types import LOG_BATCHES, TRANSACTION_MARKER
 from epochaudit.sources.server_log.messages import EVENT_TYPES
 
 NULL = "null"  # instead of what a blank cell stands for, as the answer 0 of a request
@@ -206,7 +206,7 @@ def _source(event_type: str) -> str:
         return "request_log"
     if event_type in _SERVER_LOG:
         return "server_log"
-    if event_type == LOG_BATCHES:
+    if event_type in (LOG_BATCHES, TRANSACTION_MARKER):
         return "log_segment"
     of_log = event_type.endswith("_RECORD") or event_type.startswith(("LEADER_CHANGE", "KRAFT_", "UNKNOWN_RECORD_"))
     return "metadata_log" if of_log else "state_change_log"

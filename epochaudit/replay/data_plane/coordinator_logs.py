@@ -1,4 +1,4 @@
-"""Whether a coordinator's log can have lost records.
+"""Whether a coordinator's log, or that of a partition, can have lost records.
 
 Coordinators keep producers' epochs and transactions' outcomes in __transaction_state, groups' generations in __consumer_offsets, and
 share groups' states in __share_group_state.
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from epochaudit.events.times import ANY_ZONE_MS, SLACK_MS
 from epochaudit.events.views import holds
 from epochaudit.replay.data_plane.lineage import epochs_of
+from epochaudit.replay.state.incarnations import topic_key
 
 KEPT: Final = "kept"
 LOSSY: Final = "lossy"
@@ -36,6 +37,28 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     lossy_election_ref: if lossy, the first such election of the lowest partition that has one. lossy_isr_ref: if that was from an ISR
     of one member, the statement of that ISR.
     """
+    rows = rows.join(
+        F.broadcast(_losses(epochs_of(events).where(F.col("topic") == topic), "cluster")), "cluster", "left"
+    )
+    return rows.withColumn("log_state", F.coalesce("log_state", F.lit(UNKNOWN))).withColumnRenamed(
+        "log_state", "coordinator_log"
+    )
+
+
+def with_partition_log(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds partition_log, lossy_election_ref and lossy_isr_ref, about the row's partition. Grain unchanged.
+
+    Needs: cluster, topic, topic_id, partition. The columns are those of `with_coordinator_log`, of the one partition.
+    """
+    losses = _losses(epochs_of(events), "cluster", "topic_key", "partition")
+    rows = rows.withColumn("topic_key", topic_key()).join(
+        F.broadcast(losses), ["cluster", "topic_key", "partition"], "left"
+    )
+    return rows.withColumn("partition_log", F.coalesce("log_state", F.lit(UNKNOWN))).drop("log_state", "topic_key")
+
+
+def _losses(epochs: DataFrame, *keys: str) -> DataFrame:
+    """One row per key of recorded leader epochs: log_state, lossy_election_ref and lossy_isr_ref, see `with_coordinator_log`."""
     elected = (F.col("leader") >= 0) & F.col("previous_leader_epoch").isNotNull()
     alone = F.col("previous_isr") == F.array("leader")
     lossy = (F.col("election") == "unclean") | ((F.col("election") == "clean") & alone)
@@ -50,16 +73,11 @@ def with_coordinator_log(rows: DataFrame, events: DataFrame, topic: str) -> Data
     isr_ref = F.when(F.col("election") == "clean", F.col("previous_isr_ref"))
     loss = F.struct("partition", "leader_epoch", "election_ref", isr_ref.alias("isr_ref"))
     first_loss = F.min(F.when(severity == F.lit(2), loss)).alias("first_loss")
-    by_cluster = epochs_of(events).where(F.col("topic") == topic).groupBy("cluster").agg(worst, first_loss)
     state = F.get(F.array(F.lit(KEPT), F.lit(UNKNOWN), F.lit(LOSSY)), F.col("worst"))
-    rows = rows.join(F.broadcast(by_cluster), "cluster", "left")
-    return rows.withColumns(
-        {
-            "coordinator_log": F.coalesce(state, F.lit(UNKNOWN)),
-            "lossy_election_ref": F.col("first_loss.election_ref"),
-            "lossy_isr_ref": F.col("first_loss.isr_ref"),
-        }
-    ).drop("worst", "first_loss")
+    return epochs.groupBy(*keys).agg(worst, first_loss).select(
+        *keys, state.alias("log_state"), F.col("first_loss.election_ref").alias("lossy_election_ref"),
+        F.col("first_loss.isr_ref").alias("lossy_isr_ref"),
+    )  # fmt: skip
 
 
 def with_returns(rows: DataFrame, events: DataFrame, topic: str) -> DataFrame:

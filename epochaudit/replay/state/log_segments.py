@@ -32,20 +32,31 @@ def log_segments(events: DataFrame) -> DataFrame:
       topic_id  as partition.metadata in the folder states it
       own_ref   the event
     """
+    return copies(events, LOG_BATCHES).select(
+        *PARTITION, "node", "file", "split", "byte_offset", "line_in_split", "leader_epoch", "batch_base_offset", "batch_last_offset",
+        "record_count", "records_size", "timestamp", holds(F.col("reason") == COMPACTED).alias("compacted"),
+        "batch_digests", "is_raw", "copy", "log_dir", "own_ref", "topic_id",
+    )  # fmt: skip
+
+
+def copies(events: DataFrame, event_type: str) -> DataFrame:
+    """The rows of a type of events about logs in use, with the columns that `log_segments` adds. Grain unchanged."""
     folder = folder_of(F.col("file"))
     is_raw = F.col("file").rlike(_RAW)
-    logs = of_types(events, LOG_BATCHES).where(
+    logs = of_types(events, event_type).where(
         F.col("name").isNull()
         & F.col("node").isNotNull()
         & F.col("topic").isNotNull()
         & (F.col("topic") != METADATA_TOPIC)
     )
-    logs = logs.select(
-        *PARTITION, "node", "file", "split", "byte_offset", "line_in_split", "leader_epoch", "batch_base_offset", "batch_last_offset",
-        "record_count", "records_size", "timestamp", holds(F.col("reason") == COMPACTED).alias("compacted"),
-        "batch_digests", is_raw.alias("is_raw"), F.when(is_raw, folder).otherwise(F.col("file")).alias("copy"),
-        F.when(is_raw, folder_of(folder)).otherwise(folder).alias("log_dir"), ref().alias("own_ref"),
-    )  # fmt: skip
+    logs = logs.drop("topic_id").withColumns(
+        {
+            "own_ref": ref(),
+            "is_raw": is_raw,
+            "copy": F.when(is_raw, folder).otherwise(F.col("file")),
+            "log_dir": F.when(is_raw, folder_of(folder)).otherwise(folder),
+        }
+    )
     ids = of_types(events, TOPIC_ID_CHECKPOINT).groupBy("cluster", "node", folder_of(F.col("file")).alias("copy"))
     return logs.join(ids.agg(F.min("topic_id").alias("topic_id")), ["cluster", "node", "copy"], "left")
 
