@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from lab.cluster import Cluster
+from lab.cluster import Client, Cluster
 from lab.comparison import Expected, Refusal
 from lab.processes import RunError
 from lab.scenario import scenario
 
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
+ABORTS_TRANSACTIONS = (3, 0)  # KIP-664
+COORDINATORS = "__transaction_state"
 
 
 @scenario("payments")
 def fenced_producer(cluster: Cluster) -> Expected:
-    """Transactional producers are frozen, replaced, and go on: the coordinator and the leader fence them. No finding.
+    """Transactional producers and a coordinator are replaced, and go on: the coordinator and the leader fence them. No finding.
 
     Two transactional ids. Of the first, the zombie commits: the coordinator must refuse EndTxn, and PE-01 judge this as fenced. Of the
     second, the zombie writes once more: the partition's leader must refuse Produce, and the report count it. Request logs as text (up to
-    2.7) have no transactional id, and so no verdict of PE-01.
+    2.7) have no transactional id, and so no verdict of PE-01. From 3.0 on, another coordinator takes over and writes a marker. Then an
+    administrator states the coordinator epoch before: the leader must refuse it, and PE-04 judge this as fenced.
     """
     cluster.create("payments", "1,2,3")
     for transactional_id, next_command in (("settle", "commit"), ("refund", "send payments 0")):
@@ -32,8 +35,26 @@ def fenced_producer(cluster: Cluster) -> Expected:
         if refusal["event"] != "refused":
             raise RunError(f"{zombie.name} was not refused: {refusal}")
         cluster.note(f"{zombie.name} is refused: {refusal['error']}")
+    refusals = (Refusal("PRODUCE", (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)),)
     fenced = frozenset({("PE-01", "settle-zombie")} if cluster.release.logs_requests_as_json else ())
-    return Expected(refusals=(Refusal("PRODUCE", (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)),), fenced=fenced)
+    if cluster.release.number < ABORTS_TRANSACTIONS:
+        return Expected(refusals=refusals, fenced=fenced)
+    _replace_coordinator(cluster, successor)
+    return Expected(refusals=refusals, fenced=fenced | {("PE-04", "administrator")})
+
+
+def _replace_coordinator(cluster: Cluster, producer: Client) -> None:
+    """The next coordinator ends a transaction; an administrator does so in the coordinator epoch before."""
+    former = int(cluster.partition(COORDINATORS)["leader"])
+    cluster.nodes[former].stop()
+    cluster.wait_for_leader(COORDINATORS, other_than=former)
+    for command in ("begin", "send payments 0", "commit"):
+        _ask(cluster, producer.ask(command), f"{producer.name}: {command}")
+    cluster.nodes[former].start()
+    cluster.wait_for_isr("payments", cluster.layout.brokers)
+    answer = cluster.admin("end-transaction payments 0 -1", may_fail=True)
+    if answer.get("error") != "TransactionCoordinatorFencedException":
+        raise RunError(f"a marker of coordinator epoch {answer.get('coordinator_epoch')} was not refused: {answer}")
 
 
 def _ask(cluster: Cluster, answer: dict[str, object], what: str) -> None:

@@ -1,15 +1,18 @@
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
@@ -103,6 +106,15 @@ public final class Administrator {
             case "reassign":
                 Optional<NewPartitionReassignment> target = Optional.of(new NewPartitionReassignment(numbers(command[3])));
                 admin.alterPartitionReassignments(Collections.singletonMap(partition(command[1], command[2]), target)).all().get();
+                break;
+            case "end-transaction":
+                TopicPartition marked = partition(command[1], command[2]);
+                ProducerState last = admin.describeProducers(Collections.singleton(marked)).partitionResult(marked).get()
+                    .activeProducers().stream().max(Comparator.comparing(one -> one.coordinatorEpoch().orElse(-1))).get();
+                int coordinatorEpoch = last.coordinatorEpoch().getAsInt() + Integer.parseInt(command[3]);
+                answer.with("producer_id", last.producerId()).with("coordinator_epoch", coordinatorEpoch);
+                admin.abortTransaction(
+                    new AbortTransactionSpec(marked, last.producerId(), (short) last.producerEpoch(), coordinatorEpoch)).all().get();
                 break;
             case "reassigning":
                 answer.with("partitions", admin.listPartitionReassignments().reassignments().get().size());
