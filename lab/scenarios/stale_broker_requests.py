@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from lab.cluster import Cluster
-from lab.comparison import VIOLATION, Expected
+from lab.comparison import UNVERIFIABLE, VIOLATION, Expected
 from lab.processes import RunError, wait_for
 from lab.raw_requests import MetadataState, RawSender
 from lab.releases import KRAFT
@@ -27,6 +27,7 @@ WITH_TOPIC_IDS, WITH_BROKER_EPOCHS = 2, 3  # versions of AlterPartition
 
 LEADER, SHUT_DOWN, FENCED = 1, 2, 3  # the brokers, by what happens to them
 STRANGER: Final = 9  # no broker
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 NOT_STATED: Final = -1  # for a broker epoch
 RECOVERED, RECOVERING = 0, 1
 APART_SECONDS: Final = 2  # rules compare times that are a second apart
@@ -41,11 +42,15 @@ def stale_broker_requests(cluster: Cluster) -> Expected:
     one that is not registered (IS-03), and one of another broker epoch (IS-04, from 3.5 on), each in the versions that the release has.
     AlterPartition, BrokerHeartbeat, AllocateProducerIds and, from 3.7 on, AssignReplicasToDirs under another broker epoch (BE-03);
     BrokerRegistration of an id that is alive (BE-05); Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch in other epochs of the quorum
-    (RA-01). The report must have each judged as fenced by the rules named here, requests as they must be by none, and one violation: a
-    refused ISR that is sent again (IS-11).
+    (RA-01). The report must have each judged as fenced by the rules named here, requests as they must be by none, those of a broker that
+    was never registered as unverifiable, and one violation: a refused ISR that is sent again (IS-11).
     """
+    cluster.nodes[cluster.controller_ids[0]].stop()  # so that the quorum has an older epoch
+    cluster.nodes[cluster.controller_ids[0]].start()
+    cluster.wait_for_brokers(cluster.layout.brokers)
     cluster.create("orders", "1,2,3")
     cluster.create("side", "1,2")
+    cluster.create("held", "2,3")  # a broker that leads nothing shuts down at once
     shop = cluster.producer("shop", ["orders-0"], "all")
     shop.send(10)
     raw = _Sender(cluster)
@@ -74,6 +79,7 @@ def stale_broker_requests(cluster: Cluster) -> Expected:
     raw.wait("broker 3 is fenced", lambda state: state.is_fenced(FENCED))
     cluster.nodes[FENCED].start()
     cluster.wait_for_isr("orders", cluster.layout.brokers)
+    cluster.wait_for_isr("held", [SHUT_DOWN, FENCED])
     time.sleep(APART_SECONDS)
     raw.former_incarnation(former)
 
@@ -106,9 +112,10 @@ def _hold_shutdown(cluster: Cluster, raw: _Sender) -> None:
     raw.wait("broker 2 is fenced", lambda state: state.is_fenced(SHUT_DOWN))
     cluster.wait_for_isr("orders", [LEADER, FENCED])
     time.sleep(APART_SECONDS)
-    raw.ineligible(SHUT_DOWN, "shut down", "IS-02")  # the controller names this state before the other
+    raw.ineligible(SHUT_DOWN, "shut down", "IS-01")
     cluster.nodes[SHUT_DOWN].start()
     cluster.wait_for_isr("orders", cluster.layout.brokers)
+    cluster.wait_for_isr("held", [SHUT_DOWN, FENCED])
 
 
 class _Sender(RawSender):
@@ -191,7 +198,7 @@ class _Sender(RawSender):
 
     def under_broker_epoch(self, name: str, broker: int, epoch: int) -> None:
         """Each API that states the sender's broker epoch, under one that is not registered."""
-        refused = (STALE_BROKER_EPOCH,)
+        refused, before = (STALE_BROKER_EPOCH,), len(self.requests)
         sender = {"broker_id": broker, "broker_epoch": epoch}
         for version in self._versions:
             self.alter(name, STALE_BROKER_EPOCH, "BE-03", version=version, sender=broker, broker_epoch=epoch)
@@ -200,6 +207,9 @@ class _Sender(RawSender):
         self.send(name, "ALLOCATE_PRODUCER_IDS", 0, sender, refused, "BE-03")
         if self._cluster.release.number >= DIRECTORIES_SINCE:
             self.send(name, "ASSIGN_REPLICAS_TO_DIRS", 0, {**sender, "directories": []}, refused, "BE-03")
+        if broker == STRANGER:  # no record of a broker does not show that it was never registered
+            unverifiable = frozenset({("BE-03", UNVERIFIABLE)})
+            self.requests[before:] = [replace(one, findings=unverifiable) for one in self.requests[before:]]
 
     def invalid_isrs(self) -> None:
         for version in self._versions:
@@ -270,7 +280,7 @@ class _Sender(RawSender):
             ("an older epoch", current - 1, FENCED_LEADER_EPOCH),
             ("a newer epoch", current + 1, UNKNOWN_LEADER_EPOCH),
         ):
-            self.send(name, "FETCH", 12, _fetch(epoch), (NONE, code), "RA-01")
+            self.send(name, "FETCH", 13, _fetch(epoch), (NONE, code), "RA-01")
         partition = {
             "partition_index": 0,
             "candidate_epoch": current - 1,  # by its names up to 3.9 and from 4.0 on
@@ -305,7 +315,7 @@ def _fetch(epoch: int) -> dict[str, Any]:
         "isolation_level": 0,
         "session_id": 0,
         "session_epoch": -1,
-        "topics": [{"topic": "__cluster_metadata", "partitions": [partition]}],
+        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
         "forgotten_topics_data": [],
         "rack_id": "",
     }
