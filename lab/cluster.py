@@ -478,9 +478,17 @@ class Cluster:
     def raw_requests(self, name: str, controller: int) -> Client:
         """A client that sends a controller any request, and reads the metadata log of its only voter."""
         self.note(f"{name} speaks to controller {controller}")
-        port = str(self.settings.controller_ports[controller])
+        node = f"{controller}@{self.settings.controller_ports[controller]}"
         log = self.nodes[controller].folder / "data" / "__cluster_metadata-0" / f"{0:020}.log"
-        client = self._tool(name, "RawRequests", [str(controller), port, str(log), name, str(RAW_FROM)], {})
+        client = self._tool(name, "RawRequests", [str(RAW_FROM), node, str(log)], {})
+        client.wait("started")
+        return client
+
+    def control_requests(self, name: str) -> Client:
+        """A client that sends brokers any request, and reads what ZooKeeper has."""
+        self.note(f"{name} speaks to the brokers")
+        nodes = ",".join(f"{one}@{port}" for one, port in self._broker_ports.items())
+        client = self._tool(name, "ControlRequests", [str(RAW_FROM), nodes, str(self._zookeeper_port)], {})
         client.wait("started")
         return client
 

@@ -12,8 +12,8 @@ from lab.truth import RAW_FROM, ClientRecord, Partition, RawRequest, Truth
 
 Report = Mapping[str, Any]
 ACKS: Final = {"all": -1, "1": 1}
-FOUND: Final = ("violation", "exposed")
-FENCED, UNVERIFIABLE, VIOLATION = "fenced", "unverifiable", "violation"
+FENCED, EXPOSED, UNVERIFIABLE, VIOLATION = "fenced", "exposed", "unverifiable", "violation"
+FOUND: Final = (VIOLATION, EXPOSED)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from lab.processes import RunError
-from lab.releases import SHARE_GROUPS_FROM, Release, jars_of
+from lab.releases import SHARE_GROUPS_FROM, WITHOUT_ZOOKEEPER_FROM, Release, jars_of
 
 JAVA_SOURCES: Final = Path(__file__).parent / "java"
 
@@ -44,6 +44,8 @@ def programs_of(release: Release, cache: Path, url: str, resolver: str) -> Progr
     of_tools = release.of_tools
     jars_of_tools = jars if of_tools == release else jars_of(of_tools, cache, url, resolver)
     sources += sorted((JAVA_SOURCES / "tools").glob("*.java"))
+    if of_tools.number < WITHOUT_ZOOKEEPER_FROM:
+        sources += sorted((JAVA_SOURCES / "controllers").glob("*.java"))
     if of_tools.number >= SHARE_GROUPS_FROM:
         sources += sorted((JAVA_SOURCES / "share_groups").glob("*.java"))
     tools = _compiled(of_tools, jars_of_tools, sources, cache / "classes")

@@ -21,6 +21,7 @@ from lab.scenarios.rolling_upgrade import rolling_upgrade
 from lab.scenarios.share_group import share_group
 from lab.scenarios.soak import soak
 from lab.scenarios.stale_broker_requests import stale_broker_requests
+from lab.scenarios.stale_control_requests import stale_control_requests
 from lab.scenarios.stale_requests import stale_requests
 from lab.scenarios.tiered_storage import tiered_storage
 from lab.scenarios.unclean_election import unclean_election
@@ -44,6 +45,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     frozen_controller,
     stale_requests,
     stale_broker_requests,
+    stale_control_requests,
     soak,
     share_group,
     many_partitions,

@@ -12,7 +12,7 @@ from uuid import uuid4
 from lab.cluster import Cluster
 from lab.comparison import UNVERIFIABLE, VIOLATION, Expected
 from lab.processes import RunError, wait_for
-from lab.raw_requests import MetadataState, RawSender
+from lab.raw_requests import MetadataState, RawSender, fenced_by
 from lab.releases import KRAFT
 from lab.scenario import scenario
 
@@ -122,8 +122,9 @@ class _Sender(RawSender):
     """Requests about `orders-0`, which broker 1 leads, each right but for what its name says."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster, "raw", cluster.controller_ids[0])
-        self._cluster, release = cluster, cluster.release.number
+        (controller, *_) = cluster.controller_ids
+        super().__init__(cluster.raw_requests("raw", controller))
+        self._cluster, self._controller, release = cluster, controller, cluster.release.number
         newest = WITH_BROKER_EPOCHS if release >= BROKER_EPOCHS_SINCE else WITH_TOPIC_IDS
         self._versions = range(WITH_TOPIC_IDS if release >= ALTER_PARTITION_2_SINCE else 0, newest + 1)
         self._newest = newest
@@ -131,11 +132,17 @@ class _Sender(RawSender):
     def wait(self, what: str, holds: Callable[[MetadataState], bool]) -> None:
         wait_for(what, lambda: holds(self.state()))
 
+    def to_controller(
+        self, name: str, api: str, version: int, fields: Mapping[str, Any], codes: tuple[int, ...], *rules: str
+    ) -> None:
+        """A request that these rules must judge as fenced."""
+        self.send(self._controller, name, api, version, fields, codes, fenced_by(*rules))
+
     def alter(
         self,
         name: str,
         code: int,
-        *fenced_by: str,
+        *rules: str,
         version: int | None = None,
         topic: str = "orders",
         partition: int = 0,
@@ -168,7 +175,7 @@ class _Sender(RawSender):
             "topics": [{"topic_name": topic, "topic_id": current["topic_id"], "partitions": [one]}],
         }
         codes = (code,) if code == STALE_BROKER_EPOCH else (NONE, code)
-        self.send(name, "ALTER_PARTITION", version, fields, codes, *fenced_by)
+        self.to_controller(name, "ALTER_PARTITION", version, fields, codes, *rules)
 
     def other_epochs(self, former: int) -> None:
         """former: a broker epoch that the leader had before."""
@@ -185,7 +192,9 @@ class _Sender(RawSender):
         self.under_broker_epoch("a former incarnation", LEADER, former)
         self.under_broker_epoch("a later broker epoch", LEADER, current + 1000)
         self.under_broker_epoch("a stranger", STRANGER, current)
-        self.send("as it must be", "ALLOCATE_PRODUCER_IDS", 0, {"broker_id": LEADER, "broker_epoch": current}, (NONE,))
+        self.to_controller(
+            "as it must be", "ALLOCATE_PRODUCER_IDS", 0, {"broker_id": LEADER, "broker_epoch": current}, (NONE,)
+        )
         fields = {
             "broker_id": SHUT_DOWN,
             "cluster_id": self._cluster.admin("cluster")["cluster_id"],
@@ -194,7 +203,9 @@ class _Sender(RawSender):
             "features": [],
             "rack": None,
         }
-        self.send("another incarnation", "BROKER_REGISTRATION", 0, fields, (DUPLICATE_BROKER_REGISTRATION,), "BE-05")
+        self.to_controller(
+            "another incarnation", "BROKER_REGISTRATION", 0, fields, (DUPLICATE_BROKER_REGISTRATION,), "BE-05"
+        )
 
     def under_broker_epoch(self, name: str, broker: int, epoch: int) -> None:
         """Each API that states the sender's broker epoch, under one that is not registered."""
@@ -203,10 +214,10 @@ class _Sender(RawSender):
         for version in self._versions:
             self.alter(name, STALE_BROKER_EPOCH, "BE-03", version=version, sender=broker, broker_epoch=epoch)
         heartbeat = {**sender, "current_metadata_offset": 0, "want_fence": False, "want_shut_down": False}
-        self.send(name, "BROKER_HEARTBEAT", 0, heartbeat, refused, "BE-03")
-        self.send(name, "ALLOCATE_PRODUCER_IDS", 0, sender, refused, "BE-03")
+        self.to_controller(name, "BROKER_HEARTBEAT", 0, heartbeat, refused, "BE-03")
+        self.to_controller(name, "ALLOCATE_PRODUCER_IDS", 0, sender, refused, "BE-03")
         if self._cluster.release.number >= DIRECTORIES_SINCE:
-            self.send(name, "ASSIGN_REPLICAS_TO_DIRS", 0, {**sender, "directories": []}, refused, "BE-03")
+            self.to_controller(name, "ASSIGN_REPLICAS_TO_DIRS", 0, {**sender, "directories": []}, refused, "BE-03")
         if broker == STRANGER:  # no record of a broker does not show that it was never registered
             unverifiable = frozenset({("BE-03", UNVERIFIABLE)})
             self.requests[before:] = [replace(one, findings=unverifiable) for one in self.requests[before:]]
@@ -280,7 +291,7 @@ class _Sender(RawSender):
             ("an older epoch", current - 1, FENCED_LEADER_EPOCH),
             ("a newer epoch", current + 1, UNKNOWN_LEADER_EPOCH),
         ):
-            self.send(name, "FETCH", 13, _fetch(epoch), (NONE, code), "RA-01")
+            self.to_controller(name, "FETCH", 13, _fetch(epoch), (NONE, code), "RA-01")
         partition = {
             "partition_index": 0,
             "candidate_epoch": current - 1,  # by its names up to 3.9 and from 4.0 on
@@ -295,7 +306,7 @@ class _Sender(RawSender):
         }
         fields = {"cluster_id": None, "topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}]}
         for api in ("VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH"):
-            self.send("an older epoch", api, 0, fields, (NONE, FENCED_LEADER_EPOCH), "RA-01")
+            self.to_controller("an older epoch", api, 0, fields, (NONE, FENCED_LEADER_EPOCH), "RA-01")
 
 
 def _fetch(epoch: int) -> dict[str, Any]:
