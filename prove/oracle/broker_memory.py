@@ -34,7 +34,7 @@ class Memory:
     accepted: the highest leader epoch of LeaderAndIsr requests answered 0, of this process. before_deletion: the same, when
     the replica was deleted. ids: topic id of each replica on disk; None where it has none for certain. named: those whose id came
     to this process. unstored: those whose id 2.8 has not stored; uncompared: nor compared with that of a log which it may have had.
-    opened: replicas that have a log, or have none.
+    opened: replicas that have a log, or have none. announced_ids: topic ids whose deletion the broker received, also before its start.
     arrived: the last correlation id of each connection. gaps: how often some are missing in between; of when a replica started
     (held_at), and was given its topic id (ids_at).
     """
@@ -50,6 +50,7 @@ class Memory:
     accepted_id: dict[TopicPartition, str | None] = field(default_factory=dict)
     published: dict[TopicPartition, State] = field(default_factory=dict)
     announced: set[TopicPartition] = field(default_factory=set)
+    announced_ids: set[tuple[TopicPartition, str]] = field(default_factory=set)
     arrived: dict[int, int] = field(default_factory=dict)
     gaps: int = 0
     held_at: dict[TopicPartition, int] = field(default_factory=dict)
@@ -62,10 +63,10 @@ class Memory:
     def restarted(self, event: ProcessStarts) -> None:
         """A process forgets all but its disk."""
         ids, ids_at, opened, arrived, gaps = self.ids, self.ids_at, self.opened, self.arrived, self.gaps
-        unstored, uncompared = self.unstored, self.uncompared
+        unstored, uncompared, announced_ids = self.unstored, self.uncompared, self.announced_ids
         self.__init__(event.version, event.broker_epoch)  # type: ignore[misc]
         self.ids, self.ids_at, self.opened, self.arrived, self.gaps = ids, ids_at, opened, arrived, gaps
-        self.unstored, self.uncompared = unstored, uncompared
+        self.unstored, self.uncompared, self.announced_ids = unstored, uncompared, announced_ids
 
     def comes(self, event: Control) -> None:
         """Count what is missing before a request on its connection."""
@@ -85,6 +86,12 @@ class Memory:
             (self.unstored.add if unstored else self.unstored.discard)(state.name)
             (self.uncompared.add if unstored and not had_none else self.uncompared.discard)(state.name)
 
+    def _is_of_former(self, deletion: State) -> bool:
+        """It announces once more the deletion of a topic with another id than the replica has."""
+        id = deletion.topic_id
+        another = self.accepted_id.get(deletion.name) not in (None, id)
+        return id is not None and another and (deletion.name, id) in self.announced_ids
+
     def applied(self, event: Control) -> None:
         """Take over what a request changed."""
         if event.error_code:
@@ -94,9 +101,11 @@ class Memory:
             for state in event.partitions:
                 assert isinstance(state, State)
                 self.published[state.name] = state
-                if state.leader == LEADER_DURING_DELETE:
+                if state.leader == LEADER_DURING_DELETE and not self._is_of_former(state):
                     self.announced.add(state.name)
                     self.before_deletion.pop(state.name, None)
+                if state.leader == LEADER_DURING_DELETE and state.topic_id is not None:
+                    self.announced_ids.add((state.name, state.topic_id))
         elif event.api == LEADER_AND_ISR:
             for state, code in zip(event.partitions, event.codes, strict=True):
                 assert isinstance(state, State)

@@ -109,7 +109,10 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     held = accepted[-1] if accepted and accepted[-1].request.id > max(deleted, default=-1) else None
     published = [one for one in before if one.request.api == UPDATE_METADATA]
     if accepted:
-        announced = any(one.deletes and one.request.id > accepted[-1].request.id for one in published)
+        announced = any(
+            one.deletes and one.request.id > accepted[-1].request.id and not _is_of_former(one, accepted[-1], before)
+            for one in published
+        )
     else:
         announced = bool(published) and published[-1].deletes
     ids = dict.fromkeys(one.state.topic_id for one in before if one.state.topic_id)
@@ -119,6 +122,14 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
         held is not None and any(one.deletes and one.request.id < held.request.id for one in before),
         after[0] if after else None, _has_failed(history, event, stop, accepted[-1].request.id if accepted else -1),
     )  # fmt: skip
+
+
+def _is_of_former(deletion: Received, held: Received, received: list[Received]) -> bool:
+    """It announces once more the deletion of a topic with another id than the replica has."""
+    id = deletion.state.topic_id
+    if id is None or held.state.topic_id in (None, id):
+        return False
+    return any(one.deletes and one.state.topic_id == id and one.request.id < deletion.request.id for one in received)
 
 
 def _has_failed(history: History, event: Control, stop: Stop, accepted: int) -> bool:
@@ -139,7 +150,12 @@ def _is_old(one: Received, received: list[Received]) -> bool:
     if not before or before[-1].process != one.process:
         return False
     last = before[-1]
-    deleted = any(last.request.id < other.request.id < one.request.id and other.deletes for other in received)
+    deleted = any(
+        last.request.id < other.request.id < one.request.id
+        and other.deletes
+        and not _is_of_former(other, last, received)
+        for other in received
+    )
     return (
         one.state.leader_epoch < last.state.leader_epoch and one.state.topic_id == last.state.topic_id and not deleted
     )

@@ -74,7 +74,7 @@ _REFERRED_COLUMNS: Final = (
     "seq", "process", "certain_process", "place", "ordered_by", "event_type", "leader", "leader_epoch", "previous_epoch", "partition_epoch",
     "topic_id", "known_topic_id",
     "controller_epoch", "is_kraft_controller", "replicas", "error_code", "full_requests", "of_deleted_topic", "request_gaps",
-    "stores_no_id", "had_no_replica",
+    "stores_no_id", "had_no_replica", "own_deletion_ref",
 )  # fmt: skip
 
 # A line of the request log is written after the answer was sent: 109 ms after it on a busy broker. The arrival is computed from
@@ -174,7 +174,11 @@ def control(events: DataFrame) -> DataFrame:
       topic_id_changed      held_topic_id is not the first topic id that this broker received for the name. Of a StopReplica of a
                             deletion former_topic_id_ref is where the first one was stated, and former_deletion_ref the last
                             UpdateMetadata that announced the deletion of a topic with another id
-      deletion_announced    the last UpdateMetadata of the topic that the replica has announced its deletion (leader -2)
+      deletion_announced    the last UpdateMetadata of the topic that the replica has announced its deletion (leader -2); a late
+                            duplicate about a former topic of the name, by its id, does not count
+      own_deletion_ref      the UpdateMetadata that had announced to this broker the deletion of the topic with the row's topic id
+      published_before      an UpdateMetadata had brought the row's topic id before; metadata_deleted: the deletion of the topic with
+                            metadata_topic_id had been announced by then
       topic_deletion_seen   some broker of the cluster received the deletion of the topic (by id)
     """
     transitions = F.col("event_type").isin(*STARTS) | holds(F.col("reason") == NEWER_PARTITION_EPOCH)
@@ -452,6 +456,13 @@ def _announces_deletion() -> Column:
     return _answered(UPDATE_METADATA) & (F.col("leader") == LEADER_DURING_DELETE)
 
 
+def _announces_former_deletion() -> Column:
+    """The row announces once more that a former topic of the name is being deleted, as another one has the replica now."""
+    held = F.col("accepted.topic_id")
+    stated = ~is_inferred(F.col("topic_id")) & ~is_inferred(held)
+    return F.col("own_deletion_ref").isNotNull() & holds((F.col("topic_id") != held) & stated)
+
+
 def _starts() -> Column:
     return F.col("event_type").isin(*STARTS)
 
@@ -473,13 +484,18 @@ def _with_topic(rows: DataFrame) -> DataFrame:
     log_opened = F.struct(_lai_accepted().alias("opens"), "process")
     names = F.struct(_names_topic().alias("named"), "topic_id")
     changes_name = _names_topic() | deletes_replica() | (F.col("event_type") == LOG_DELETION_SCHEDULED)
-    announced = F.collect_list(F.when(_announces_deletion(), F.struct("topic_id"))).over(before)
+    deletion = F.struct("topic_id", F.col("own_ref").alias("ref"))
+    announced = F.collect_list(F.when(_announces_deletion(), deletion)).over(before)
+    published = F.collect_set(F.when(_answered(UPDATE_METADATA), F.col("topic_id"))).over(before)
+    of_own_id = F.filter(announced, lambda one: one["topic_id"] == F.col("topic_id"))
     rows = rows.withColumns(
         {
             "log_before": _latest(_lai_accepted() | deletes_replica(), log_opened, before),
             "seq": F.row_number().over(by_partition),
             "names": _latest(changes_name, names, _until(by_partition)),
             "of_deleted_topic": _names_deleted(announced),
+            "own_deletion_ref": F.try_element_at(of_own_id, F.lit(-1))["ref"],
+            "published_before": holds(F.array_contains(published, F.col("topic_id"))),
         }
     )
     opened_before = F.col("log_before.opens") & (F.col("log_before.process") == F.col("process"))
@@ -513,13 +529,14 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "deleted": _latest(deletes_replica(), row, before),
             "created": _latest(event_type == PARTITION_CREATED, row, before),
             "metadata": _latest(_answered(UPDATE_METADATA), row, before),
-            "announced": _latest(_announces_deletion(), row, before),
             "log_deleted": _latest(event_type == LOG_DELETION_SCHEDULED, row, before),
             "names_seq": _latest(_names_topic(), F.col("seq"), _until(by_partition)),
             "first_topic_id": F.first(stated_id, ignorenulls=True).over(before),
             "highest_leader_epoch": F.max(F.when(living | _starts(), F.col("leader_epoch"))).over(everywhere),
         }
     )
+    announces = _announces_deletion() & ~_announces_former_deletion()
+    rows = rows.withColumn("announced", _latest(announces, row, before))
     rows = rows.withColumns(
         {
             "alive": _latest(living & ~_outdated(), row, after),
@@ -679,6 +696,7 @@ def _cached() -> dict[str, Column]:
         "metadata_ref": F.col("metadata.ref"),
         "metadata_leader_epoch": F.when(cached, F.col("metadata.leader_epoch")),
         "metadata_topic_id": F.when(cached, F.col("metadata.topic_id")),
+        "metadata_deleted": F.col("metadata.own_deletion_ref").isNotNull(),
         "former_metadata_leader_epoch": F.when(
             _may_outlast("metadata") & ~being_deleted, F.col("metadata.leader_epoch")
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import UPDATE_METADATA
@@ -23,13 +24,15 @@ class StaleMetadataPublished(Rule):
 
     ## What it checks
     The metadata cache of a ZooKeeper-mode broker applies every partition state of an UpdateMetadata that it accepts, and
-    compares no leader epoch. The rule compares each state with the one that the same process got before for the partition:
-    under one topic id the leader epoch must not fall.
+    compares neither leader epoch nor topic id. The rule compares each state with the one that the same process got before
+    for the partition: under one topic id the leader epoch must not fall, and neither a state nor the
+    deletion of a former topic must replace the state of its successor.
 
     ## Why it matters
     The broker returns the old leader and epoch to clients. Clients without KIP-320 follow it and read from a replica that
     no longer leads. Newer clients are answered 74 until they ask another broker. KIP-232's Motivation describes this
-    staleness.
+    staleness. Of a deleted topic the broker returns the id: consumers that fetch by id are answered 100 (UNKNOWN_TOPIC_ID),
+    also at this broker for the present topic.
 
     ## Evidence needed
     The broker's request log at DEBUG with the UpdateMetadata requests of the process, and its server.log for restarts.
@@ -58,6 +61,7 @@ class StaleMetadataPublished(Rule):
     evidence = {
         "the UpdateMetadata request and its answer": "request_ref",
         "the newer state that the broker had received": "metadata_ref",
+        "the announced deletion of the topic with this id": "own_deletion_ref",
         "the broker's own line": "line_ref",
     }
     expected = "leader epoch {metadata_leader_epoch} or newer for {topic}-{partition}"
@@ -71,13 +75,14 @@ class StaleMetadataPublished(Rule):
         return (
             (col("event_type") == UPDATE_METADATA)
             & (col("request_error_code") == Errors.NONE)
-            & (col("leader") != LEADER_DURING_DELETE)
+            & ((col("leader") != LEADER_DURING_DELETE) | (_came_back() & col("own_deletion_ref").isNotNull()))
         )
 
     def verdict(self) -> tuple[Branch, ...]:
         cached, one_id = col("metadata_leader_epoch"), col("topic_id") == col("metadata_topic_id")
         first = "any leader epoch, as the first that the broker has of {topic}-{partition}"
         return first_of(
+            *_another_topic_id(),
             passed(col("leader_epoch") >= cached, because=_BECAUSE),
             unverifiable(
                 cached.isNull() & (col("leader_epoch") < col("former_metadata_leader_epoch")),
@@ -122,3 +127,53 @@ class StaleMetadataPublished(Rule):
             ),
             otherwise=exposed(),
         )
+
+
+def _came_back() -> Column:
+    """The state's topic id is another than the one that the broker has, and was there before."""
+    another = F.coalesce(col("topic_id") != col("metadata_topic_id"), F.lit(False))
+    return another & col("published_before") & ~col("metadata_deleted")
+
+
+def _another_topic_id() -> tuple[Branch, ...]:
+    """Of a topic id that came back."""
+    back, removes = _came_back(), col("leader") == LEADER_DURING_DELETE
+    deleted = col("own_deletion_ref").isNotNull()
+    expected = "a state of {topic} with topic id {metadata_topic_id}, unless the topic with that id was deleted"
+    brought = (
+        "broker {node} had topic id {metadata_topic_id} of {topic} from an UpdateMetadata that it accepted",
+        "UpdateMetadata {correlation_id} of controller {controller_id} brought topic id {topic_id}, which the broker had had before",
+    )
+    return (
+        unverifiable(
+            back & deleted & col("metadata_overlaps"),
+            "two UpdateMetadata requests overlap and no state-change.log orders them",
+            expected=expected,
+            because=brought,
+        ),
+        exposed(
+            back & removes,
+            expected="topic id {metadata_topic_id} of {topic}: the deletion of topic id {topic_id} had been announced before",
+            observed="the deletion of topic id {topic_id} once more, answered {request_error_code}",
+            because=(
+                *brought,
+                "the metadata cache compares no topic ids, so that the broker has no metadata of {topic} from then on",
+            ),
+        ),
+        exposed(
+            back & deleted,
+            expected="topic id {metadata_topic_id} of {topic}: the topic with topic id {topic_id} was deleted before",
+            observed="topic id {topic_id} with leader {leader}, answered {request_error_code}",
+            because=(
+                "an UpdateMetadata with leader -2 had announced to broker {node} the deletion of topic id {topic_id}",
+                *brought,
+                "the metadata cache compares no topic ids, so that the broker serves the deleted topic from then on",
+            ),
+        ),
+        unverifiable(
+            back,
+            "the topic id was replaced and is there again, and no deletion shows which is older (request log)",
+            expected=expected,
+            because=brought,
+        ),
+    )
