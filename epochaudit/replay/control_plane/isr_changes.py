@@ -288,9 +288,7 @@ def _removal() -> dict[str, Column]:
     is_removed, forever = ~F.col("zookeeper") & removed_ms.isNotNull(), F.lit(FOREVER)
     maybe = is_removed & can_have_had(place, forever, removed_ms, forever)
     never_known = F.col("log_whole") & ~F.col("topic_known")
-    one_topic = (
-        F.col("log_whole") & F.col("topic_id").isNotNull() & ~F.coalesce("ambiguous_name", F.lit(False)) & ~maybe
-    )
+    one_topic = F.col("log_whole") & F.col("topic_id").isNotNull() & ~holds(F.col("ambiguous_name")) & ~maybe
     without_state = F.coalesce(F.size("candidate_states"), F.lit(0)) <= 0
     return {
         "removed_ref": F.when(maybe, F.col("id_refs.removed")),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
 from epochaudit.kafka.api_versions import TOPIC_ID_ALTER_PARTITION_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.rule import (
@@ -80,7 +80,7 @@ class RemovedTopicAltered(Rule):
     def applies(self) -> Column:
         by_id = col("api_version") >= TOPIC_ID_ALTER_PARTITION_VERSION
         # below version 2 the same code is for a partition that an existing topic does not have
-        by_name = (col("code") == Errors.UNKNOWN_TOPIC_OR_PARTITION) & ~F.coalesce("without_partition", F.lit(False))
+        by_name = (col("code") == Errors.UNKNOWN_TOPIC_OR_PARTITION) & ~holds(col("without_partition"))
         refused = by_id & (col("code") == Errors.UNKNOWN_TOPIC_ID) | ~by_id & by_name
         return refused | col("code").isin(Errors.NONE, Errors.NEW_LEADER_ELECTED)
 
