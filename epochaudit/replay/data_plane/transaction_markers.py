@@ -97,8 +97,11 @@ def _logged(events: DataFrame) -> DataFrame:
 
 
 def _lines(events: DataFrame) -> DataFrame:
-    """One row per line of a replica about a batch of an older epoch."""
-    rows = of_types(events, *LINES)
+    """One row per line of a replica about a batch of an older epoch.
+
+    From 4.2 on a line may name an equal epoch, which is older under transaction version 2 only: leaders of older releases take it.
+    """
+    rows = of_types(events, *LINES).where(F.coalesce("coordinator_epoch", "producer_epoch") < F.col("last_epoch"))
     return _marker(
         rows, F.lit(None).cast("int").alias("leader_epoch"), "last_epoch", "offset", ref().alias("marker_ref")
     )

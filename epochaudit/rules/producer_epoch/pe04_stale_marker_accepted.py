@@ -8,7 +8,6 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import OLDER_COORDINATOR_EPOCH, OLDER_PRODUCER_EPOCH, WRITE_TXN_MARKERS
-from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import LOSSY, UNKNOWN
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, PARTITION_ANSWER_MISSING
@@ -100,11 +99,7 @@ class StaleMarkerAccepted(Rule):
     because = (_ASKED, *_NEWER)
 
     def applies(self) -> Column:
-        of_request = col("event_type") == WRITE_TXN_MARKERS
-        # from 4.2 on a line may name an equal epoch, which is older under transaction version 2 only
-        equal = (col("event_type") == OLDER_PRODUCER_EPOCH) & (col("producer_epoch") >= col("last_epoch"))
-        answered = col("error_code").isNull() | col("error_code").isin(Errors.NONE, *FENCING)
-        return (of_request & answered) | (~of_request & ~holds(equal))
+        return col("error_code").isNull() | col("error_code").isin(Errors.NONE, *FENCING)
 
     def verdict(self) -> tuple[Branch, ...]:
         of_request = col("event_type") == WRITE_TXN_MARKERS
@@ -113,7 +108,7 @@ class StaleMarkerAccepted(Rule):
         logged: OwnSentences = {"observed": "the marker is in the log", "because": (_LOGGED, *_NEWER)}
         forgotten = "the leader may have forgotten the producer id in between (producer.id.expiration.ms)"
         return first_of(
-            fenced(of_request & col("error_code").isin(*FENCING), observed="error {error_code}"),
+            fenced(col("error_code").isin(*FENCING), observed="error {error_code}"),
             unverifiable(
                 of_request & col("error_code").isNull(),
                 PARTITION_ANSWER_MISSING,
@@ -139,16 +134,16 @@ class StaleMarkerAccepted(Rule):
                     "its log had a batch of the producer id with producer epoch {last_epoch} before",
                 ),
             ),
-            unverifiable(of_request & older & col("ambiguous_name"), AMBIGUOUS_TOPIC, **asked),
-            exposed(of_request & older & col("expired"), forgotten, **asked),
-            exposed(older & col("expired"), forgotten, **logged),
+            unverifiable(older & col("ambiguous_name"), AMBIGUOUS_TOPIC, **asked),
+            exposed(of_request & col("expired"), forgotten, **asked),
+            exposed(col("expired"), forgotten, **logged),
             exposed(
-                of_request & older & (col("partition_log") == LOSSY),
+                older & (col("partition_log") == LOSSY),
                 "an election of the partition was unclean or from an ISR of one, and may have lost the newer marker",
                 **asked,
             ),
             exposed(
-                of_request & older & (col("partition_log") == UNKNOWN),
+                older & (col("partition_log") == UNKNOWN),
                 "whether an election of the partition was unclean is not in the evidence",
                 **asked,
             ),
