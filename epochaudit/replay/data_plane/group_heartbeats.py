@@ -29,7 +29,7 @@ UNKNOWN: Final = "unknown"
 
 _HEARTBEAT: Final = (*MEMBER, "error_code", "standing")
 _STATED: Final = ("client_id", "correlation_id", "member_epoch", "response_member_epoch", "answered_before")
-_FIRST: Final = (*PLACE_OF_NODE, *_STATED, "last_run", "last_epoch")
+_FIRST: Final = (*PLACE_OF_NODE, *_STATED, "answered_run", "answered_epoch")
 
 
 def group_heartbeats(events: DataFrame) -> DataFrame:
@@ -52,13 +52,13 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
     rows = _with_standing(rows, epochs).withColumn("error_code", F.col("request_error_code"))
     found = rows.groupBy(*_HEARTBEAT).agg(*of_first(_FIRST, "at", "request_"))
     found = with_refs(found, events, "request")
-    names = {"run": "request_last_run", "epoch": "request_last_epoch", "answered_ref": "newer_ref"}
+    names = {"run": "request_answered_run", "epoch": "request_answered_epoch", "answered_ref": "newer_ref"}
     newer = epochs.withColumnsRenamed(names).select(*MEMBER, *names.values(), "former_epoch", "former_ref")
-    found = found.join(F.broadcast(newer), [*MEMBER, "request_last_run", "request_last_epoch"], "left")
+    found = found.join(F.broadcast(newer), [*MEMBER, "request_answered_run", "request_answered_epoch"], "left")
     older = holds(F.col("standing") == OLDER)
     found = found.select(
         *MEMBER, "error_code", "standing", "request_ref", *(F.col(f"request_{name}").alias(name) for name in _STATED),
-        F.when(older, F.col("request_last_epoch")).alias("newer_epoch"),
+        F.when(older, F.col("request_answered_epoch")).alias("newer_epoch"),
         *(F.when(older, F.col(name)).alias(name) for name in ("newer_ref", "former_epoch", "former_ref")),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
@@ -68,7 +68,7 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
 
 
 def _with_standing(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Adds standing, last_run and last_epoch, see `with_last_answer`. Grain unchanged."""
+    """Adds standing, answered_run and answered_epoch, see `with_last_answer`. Grain unchanged."""
     is_lower = holds(F.col("accepted") & (F.col("member_epoch") < F.col("answered_before")))
     rows = with_last_answer(rows.withColumn("is_lower", is_lower), epochs, "former_epoch")
     standing = (

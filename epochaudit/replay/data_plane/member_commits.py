@@ -21,7 +21,7 @@ from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_ref
 from epochaudit.replay.state.releases import releases, releases_at
 
 _COMMIT: Final = (*MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain")
-_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "last_run", "last_epoch")
+_FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "answered_run", "answered_epoch")
 
 
 def states_member_epoch() -> Column:
@@ -50,7 +50,7 @@ def member_commits(events: DataFrame) -> DataFrame:
     rows = _with_epoch(rows, epochs).withColumn("at", at())
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit")
-    found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_last_run", "commit_last_epoch"], "left")
+    found = found.join(F.broadcast(_newer(epochs)), [*MEMBER, "commit_answered_run", "commit_answered_epoch"], "left")
     found = found.join(F.broadcast(_given(events, epochs)), [*MEMBER, "generation_id"], "left")
     found = found.where(~holds(F.col("is_generation")))
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
@@ -64,22 +64,22 @@ def member_commits(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_IF_STALE: Final = {"newer_epoch": "commit_last_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
+_IF_STALE: Final = {"newer_epoch": "commit_answered_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
 
 
 def _with_epoch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
     """Adds what `with_last_answer` does; is_stale, certain. Grain unchanged."""
     rows = with_last_answer(rows, epochs, "certain_until_ms")
-    is_stale = holds(F.col("generation_id") < F.col("last_epoch"))
+    is_stale = holds(F.col("generation_id") < F.col("answered_epoch"))
     certain = is_stale & holds(F.col("time_ms") < F.col("certain_until_ms"))
     return rows.withColumns({"is_stale": is_stale, "certain": certain})
 
 
 def _newer(epochs: DataFrame) -> DataFrame:
     """One row per (coordinator, group, member, run, epoch), named as columns of a commit: newer_ref, certain_ref."""
-    names = {"run": "commit_last_run", "epoch": "commit_last_epoch", "answered_ref": "newer_ref"}
+    names = {"run": "commit_answered_run", "epoch": "commit_answered_epoch", "answered_ref": "newer_ref"}
     return epochs.withColumnsRenamed(names).select(
-        *MEMBER, "commit_last_run", "commit_last_epoch", "newer_ref", "certain_ref"
+        *MEMBER, "commit_answered_run", "commit_answered_epoch", "newer_ref", "certain_ref"
     )
 
 

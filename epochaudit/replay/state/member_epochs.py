@@ -93,12 +93,12 @@ def member_epochs(events: DataFrame) -> DataFrame:
 
 
 def with_last_answer(rows: DataFrame, epochs: DataFrame, *more: str) -> DataFrame:
-    """Adds last_run and last_epoch: the epoch that the coordinator had answered last before the request arrived, and its run.
+    """Adds answered_run and answered_epoch: the epoch that the coordinator had answered last before the request arrived, and its run.
 
     Null if it is not certain, or none is recorded. Grain unchanged. Needs: MEMBER, arrival_ms. `epochs` is the result of
     `member_epochs`; `more` of its columns are added, too.
     """
-    added = {"run": "last_run", "epoch": "last_epoch"}
+    added = {"run": "answered_run", "epoch": "answered_epoch"}
     spans = (
         epochs.withColumnsRenamed(added).select(*MEMBER, *added.values(), *more, "since_ms", "until_ms").alias("spans")
     )
