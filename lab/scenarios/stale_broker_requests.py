@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from lab.cluster import Cluster
-from lab.comparison import UNVERIFIABLE, VIOLATION, Expected
+from lab.comparison import VIOLATION, Expected
 from lab.processes import RunError, wait_for
 from lab.raw_requests import MetadataState, RawSender, fenced_by
 from lab.releases import KRAFT
@@ -42,8 +42,8 @@ def stale_broker_requests(cluster: Cluster) -> Expected:
     one that is not registered (IS-03), and one of another broker epoch (IS-04, from 3.5 on), each in the versions that the release has.
     AlterPartition, BrokerHeartbeat, AllocateProducerIds and, from 3.7 on, AssignReplicasToDirs under another broker epoch (BE-03);
     BrokerRegistration of an id that is alive (BE-05); Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch in other epochs of the quorum
-    (RA-01). The report must have each judged as fenced by the rules named here, requests as they must be by none, those of a broker that
-    was never registered as unverifiable, and one violation: a refused ISR that is sent again (IS-11).
+    (RA-01). The report must have each judged as fenced by the rules named here, requests as they must be by none, and one violation: a
+    refused ISR that is sent again (IS-11).
     """
     cluster.nodes[cluster.controller_ids[0]].stop()  # so that the quorum has an older epoch
     cluster.nodes[cluster.controller_ids[0]].start()
@@ -209,7 +209,7 @@ class _Sender(RawSender):
 
     def under_broker_epoch(self, name: str, broker: int, epoch: int) -> None:
         """Each API that states the sender's broker epoch, under one that is not registered."""
-        refused, before = (STALE_BROKER_EPOCH,), len(self.requests)
+        refused = (STALE_BROKER_EPOCH,)
         sender = {"broker_id": broker, "broker_epoch": epoch}
         for version in self._versions:
             self.alter(name, STALE_BROKER_EPOCH, "BE-03", version=version, sender=broker, broker_epoch=epoch)
@@ -218,9 +218,6 @@ class _Sender(RawSender):
         self.to_controller(name, "ALLOCATE_PRODUCER_IDS", 0, sender, refused, "BE-03")
         if self._cluster.release.number >= DIRECTORIES_SINCE:
             self.to_controller(name, "ASSIGN_REPLICAS_TO_DIRS", 0, {**sender, "directories": []}, refused, "BE-03")
-        if broker == STRANGER:  # no record of a broker does not show that it was never registered
-            unverifiable = frozenset({("BE-03", UNVERIFIABLE)})
-            self.requests[before:] = [replace(one, findings=unverifiable) for one in self.requests[before:]]
 
     def invalid_isrs(self) -> None:
         for version in self._versions:

@@ -47,6 +47,7 @@ UNDER_EPOCH: Final = (
 )  # fmt: skip
 
 _NOT_SHOWN: Final = (WITHOUT_RECORD, NOT_RECORDED)
+_NOT_REGISTERED: Final = (UNREGISTERED, WITHOUT_RECORD)
 _NOT_FENCED: Final = (ACTIVE, SHUTTING_DOWN)
 _COLUMNS: Final = (
     "cluster", "node", "event_type", "time_ms", "arrival_ms", "api_version", "correlation_id", "client_id", "connection",
@@ -157,15 +158,22 @@ def _held() -> dict[str, Column]:
     not_registered = F.lit(NO_BROKER_EPOCH).cast("bigint")
     held = F.array_distinct(
         F.transform(
-            candidates, lambda s: F.when(s["standing"] == UNREGISTERED, not_registered).otherwise(s["broker_epoch"])
+            candidates,
+            lambda s: F.when(s["standing"].isin(*_NOT_REGISTERED), not_registered).otherwise(s["broker_epoch"]),
         )
     )
     # without a log, nothing is shown; one that begins with a snapshot, or has a hole, does not show whether the broker was registered
-    # before its next record
-    not_shown = F.exists(candidates, lambda s: s["standing"].isin(*_NOT_SHOWN))
-    shown = F.exists(candidates, lambda s: ~s["standing"].isin(*_NOT_SHOWN))
+    # before its next record. One from offset 0 does, unless the request came before the log's first record
+    begins = F.col("log_begins")
+    before_log = can_have_had(F.lit(-1), begins["position"], F.lit(0), begins["time_ms"])
+    begun = holds(F.col("from_offset_0") & ~before_log & (F.col("from_ms") > begins["time_ms"] + SLACK_MS))
+
+    def is_not_shown(state: Column) -> Column:
+        return state["standing"].isin(*_NOT_SHOWN) & ~((state["standing"] == WITHOUT_RECORD) & begun)
+
+    not_shown, shown = F.exists(candidates, is_not_shown), F.exists(candidates, lambda s: ~is_not_shown(s))
     of_log = F.when(~not_shown, held)
-    registered_last = F.try_element_at(candidates, F.lit(-1))["standing"] != UNREGISTERED
+    registered_last = ~F.try_element_at(candidates, F.lit(-1))["standing"].isin(*_NOT_REGISTERED)
     zookeeper = F.col("zookeeper")
     of_lines = F.array_distinct(F.col("live_epochs.epoch"))
     refs = F.when(zookeeper, F.col("live_epochs.ref")).otherwise(candidates["ref"])

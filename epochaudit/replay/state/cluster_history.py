@@ -109,6 +109,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
       isr_resets    leaders that withdrew an ISR after error code 107 or 55: array of struct(node, topic, partition,
                     leader_epoch)
       migrates      the metadata log has a migration from ZooKeeper that is under way
+      log_begins    struct(position, time_ms) of the metadata log's first record
       has_metadata_log, from_offset_0 (it begins there), log_complete (or with a snapshot), log_whole (no offset between its first and
                     last is missing), log_holes (where some are: array of struct(since, until, since_ms), see
                     `metadata_log`), snapshots (of the cluster's state: array of struct(position, time_ms) in order), log_end_ms
@@ -138,6 +139,12 @@ def cluster_history(events: DataFrame) -> DataFrame:
         F.array_sort(F.collect_set("isr_logger")).alias("isr_loggers"),
         F.array_sort(F.collect_set("isr_reset")).alias("isr_resets"),
         holds(F.max("migrates")).alias("migrates"),
+        F.min(
+            F.when(
+                F.col("log_position").isNotNull(),
+                F.struct(F.col("log_position").alias("position"), F.col("log_ms").alias("time_ms")),
+            )
+        ).alias("log_begins"),
         F.max("log_ms").alias("log_end_ms"),
         F.max("log_ms").isNotNull().alias("has_metadata_log"),
         holds(F.min("log_position") <= 1).alias("from_offset_0"),
@@ -314,7 +321,7 @@ def _with_gaps() -> Column:
 
 HISTORY_COLUMNS: Final = (
     "brokers", "levels", "elr_levels", "raft_leaders", "tenures", "releases", "elections", "known_live_brokers", "live_sent", "isr_loggers",
-    "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes", "snapshots",
+    "isr_resets", "zookeeper_nodes", "kraft_controllers", "log_holes", "snapshots", "log_begins",
 )  # fmt: skip
 _NODES: Final = ("zookeeper_nodes", "kraft_controllers")
 _LOG_LINE_COLUMNS: Final = (

@@ -45,7 +45,8 @@ class StaleIncarnationObeyed(Rule):
     registration with a larger epoch that the same controller had answered before. ZooKeeper: controller.log at INFO with the
     lines of live brokers and their epochs. A KRaft controller's request is located between records that it wrote itself:
     others have the clock of another host. Who wrote a record is known from LeaderChange records, which name the leader in raw
-    logs and in dumps since 4.1, or from an answer to a request that wrote it.
+    logs and in dumps since 4.1, or from an answer to a request that wrote it. A metadata log without a record of the broker
+    shows that it was never registered only if the log begins at offset 0, and before the request.
 
     ## What is allowed
     A registration during the request makes it unverifiable, unless the request states the new epoch: in KRaft a broker gets
