@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
@@ -14,11 +15,21 @@ ELECTION: Final = (
     "the election was {known_election}; before it: {candidates_before}",
     "just before the election the ISR was {isr_without_leader}; only the metadata log shows whether broker {node} was an eligible leader"
     " replica, or joined the ISR with the election",
+    "broker {node} had led in leader epoch {led_just_before}, too: a leader is a member of the ISR",
 )
 ASKED: Final = (
     "an administrator ({asked_by}) asked for an unclean election of {topic}-{partition}",
     "controller {asked_of} began an unclean election of {topic}-{partition} that an administrator had asked for",
 )
+MAYBE_ALONE: Final = "the leader may have been the whole ISR, and stopped before its records were on its disk"
+
+
+def from_isr() -> Column:
+    """The leader was a member of the ISR just before; one that led on may have been alone in it, if it recovered its log since.
+
+    Needs: frame `lineage`.
+    """
+    return (col("election") == "clean") | (col("led_just_before").isNotNull() & col("recovered_by").isNull())
 
 
 def without_start(not_known: str, nothing_lost: str, because: tuple[str, ...]) -> tuple[Branch, ...]:

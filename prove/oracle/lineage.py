@@ -18,7 +18,8 @@ UNKNOWN = "unknown"
 class Epoch:
     """A leader epoch after the first. isr: of the state before. start: None if no line states it.
 
-    never_begun: its leader began a later epoch straight after an earlier one. known: the state just before is recorded.
+    never_begun: its leader began a later epoch straight after an earlier one. known: the state just before is recorded. goes_on: its
+    leader had led the epoch directly before, and so was a member of the ISR.
     """
 
     partition: int
@@ -29,6 +30,7 @@ class Epoch:
     start: int | None
     never_begun: bool
     known: bool = True
+    goes_on: bool = False
 
     @property
     def election(self) -> str:
@@ -36,6 +38,11 @@ class Epoch:
         if not self.known:
             return UNKNOWN
         return CLEAN if self.leader in self.isr else UNCLEAN
+
+    @property
+    def from_isr(self) -> bool:
+        """The leader is known to have been a member of the ISR just before."""
+        return self.election == CLEAN or (not self.known and self.goes_on)
 
 
 def epochs(history: History) -> Iterator[Epoch]:
@@ -67,7 +74,10 @@ def _decided(history: History, begun: dict[PartitionEpoch, int]) -> Iterator[Epo
         start = begun.get(key)
         never = start is None and state.leader != NO_LEADER and _never_begun(history, state.leader, *key)
         adjacent = state.partition_epoch == last.partition_epoch + 1
-        yield Epoch(state.partition, state.topic, state.leader_epoch, state.leader, last.isr, start, never, adjacent)
+        goes_on = state.leader == last.leader != NO_LEADER and state.leader_epoch == last.leader_epoch + 1
+        yield Epoch(
+            state.partition, state.topic, state.leader_epoch, state.leader, last.isr, start, never, adjacent, goes_on
+        )
 
 
 def _never_begun(history: History, leader: int, partition: int, epoch: int) -> bool:

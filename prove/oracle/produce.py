@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prove.history import NO_LEADER, History, Produced, Start
 from prove.oracle.leader_epoch_fence import lacks_a_line
-from prove.oracle.lineage import CLEAN, Epoch, epochs, lowest_start_between, unknown_between
+from prove.oracle.lineage import Epoch, epochs, lowest_start_between, unknown_between
 from prove.oracle.replication import roles, starts_of
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
@@ -40,7 +40,7 @@ def aw01(history: History) -> Judged:
             unsure = any(
                 unknown_between(lineage, one.partition, answer.leader_epoch or 0, one.leader_epoch) for answer in lost
             )
-            yield (VIOLATION if one.election == CLEAN and not unsure else EXPOSED), key
+            yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
         elif not before and max(unplaced) >= one.start:
             yield UNVERIFIABLE, key
         else:

@@ -191,7 +191,7 @@ def tr06(history: History) -> Judged:
         lost = [epoch for bound, epoch in bounds if bound > one.start]
         if lost:
             unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
-            yield (VIOLATION if one.election == CLEAN and not unsure else EXPOSED), key
+            yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
             continue
         if _proved(history, one):
             yield PASS, key

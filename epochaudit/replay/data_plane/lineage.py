@@ -51,9 +51,10 @@ def lineage(events: DataFrame) -> DataFrame:
     several topics had.
     Columns: the subject columns (node = the leader), ambiguous_name, leader (-1: none), start_offset with start_ref (the leader's
     line), restart_offset with restart_ref (a later line of the same epoch that states a shorter log); election, election_ref,
-    known_election, previous_isr, previous_elr, previous_isr_ref, candidates_before, isr_without_leader, previous_leader_epoch, never_begun,
-    see `with_elections`; asked_by, asked_of, asked_ref, see `with_asked_elections`; the columns of `with_acknowledged`; alone_before (the
-    leader was the whole ISR just before); isr_before_ref (previous_isr_ref; null unless candidates_before is of that state); and
+    known_election, previous_isr, previous_elr, previous_isr_ref, candidates_before, isr_without_leader, previous_leader_epoch,
+    led_just_before, never_begun, see `with_elections`; asked_by, asked_of, asked_ref, see `with_asked_elections`; the columns of
+    `with_acknowledged`; alone_before (the leader was the whole ISR just before); isr_before_ref (previous_isr_ref; null unless
+    candidates_before is of that state); and
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
@@ -528,7 +529,7 @@ def _of_partition() -> WindowSpec:
 
 
 def with_elections(epochs: DataFrame) -> DataFrame:
-    """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch.
+    """Adds election, election_ref, previous_isr, previous_elr, previous_isr_ref, candidates_before, previous_leader_epoch, led_just_before.
 
     And first_partition_epoch, that of the first recorded state of the leader epoch; election_position, of the record that states it;
     isr_position, of the record since which the ISR of the last state before has stood, or that of the one before if it is empty (isr_since
@@ -549,10 +550,15 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     first statement of that state, previous_elr the eligible leader replicas of it; candidates_before has that ISR and the eligible
     leader replicas as text, null unless the state is that of one partition epoch before; isr_without_leader has that ISR as text if the
     election is unknown nevertheless. An ELR that the batch of the election has emptied counts as that of the state before.
+    led_just_before is the leader epoch directly before, if the election is unknown as no state just before is recorded, and the leader led
+    that epoch, too. It then was in the ISR, whatever else was: a leader never removes itself (Partition.getOutOfSyncReplicas), and
+    a controller that removes it begins an epoch without it (ReplicaStateMachine.doRemoveReplicasFromIsr, PartitionChangeBuilder).
     Needs: the columns of `by_epoch`; zookeeper and kraft_controllers of `cluster_history`.
     """
     epochs = epochs.withColumn("whole_earlier", F.lag("last_whole").over(_of_partition()))
-    previous = F.lag(F.struct("last_state.*", "last_whole", "whole_earlier")).over(_of_partition())
+    previous = F.lag(F.struct("last_state.*", "last_whole", "whole_earlier", "leader", "leader_epoch")).over(
+        _of_partition()
+    )
     before, first = F.col("previous"), F.col("first_state")
     in_zookeeper = F.col("zookeeper") & (F.size("kraft_controllers") == 0)
     elected_whole = F.col("first_whole.partition_epoch") == first["partition_epoch"]
@@ -565,6 +571,8 @@ def with_elections(epochs: DataFrame) -> DataFrame:
     )
     elr = F.coalesce(elr_in_batch, before["elr"])
     adjacent = first["partition_epoch"] == before["partition_epoch"] + 1
+    goes_on = (F.col("leader") >= 0) & (before["leader"] == F.col("leader"))
+    directly = before["leader_epoch"] == F.col("leader_epoch") - 1
     marked_before = holds(before["leader_recovery_state"] == RECOVERING)
     unclean_ref = F.coalesce("unclean_ref", F.when(~marked_before, F.col("recovering_ref")))
     rows = (
@@ -585,6 +593,9 @@ def with_elections(epochs: DataFrame) -> DataFrame:
                 "previous_elr": elr,
                 "previous_isr_ref": before["own_ref"],
                 "candidates_before": F.when(holds(adjacent), _isr_text(before["isr"], elr)),
+                "led_just_before": F.when(
+                    goes_on & directly & ~holds(adjacent) & unclean_ref.isNull(), before["leader_epoch"]
+                ),
             }
         )
         .drop("first_state", "last_state", "first_whole", "last_whole", "whole_earlier", "completed_at", "from_batch", "previous",

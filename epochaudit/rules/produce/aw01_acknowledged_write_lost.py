@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
+from epochaudit.rules.epoch_start import ASKED, ELECTION, MAYBE_ALONE, STARTED, from_isr, without_start
 from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -36,10 +36,11 @@ class AcknowledgedWriteLost(Rule):
     counts for the first epoch that began without it.
 
     An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was
-    alone in the ISR, stopped uncleanly, and had not written all to its disk. If an epoch in between has no recorded start, it may be
-    the one that lost the write. So may a leader that went on in its epoch with a shorter log. Both are exposed, too. Writes whose leader
-    epoch is not known are unverifiable, and so is an epoch if files of the request log of the leader before are missing after its last
-    acknowledgement, unless a broker proves that nothing above the start was committed (TR-06).
+    alone in the ISR, stopped uncleanly, and had not written all to its disk. A leader that had led the epoch just before was in
+    the ISR, whatever else was. If an epoch in between has no recorded start, it may be the one that lost the write. So may a leader that
+    went on in its epoch with a shorter log. Both are exposed, too. Writes whose leader epoch is not known are unverifiable, and so is an
+    epoch if files of the request log of the leader before are missing after its last acknowledgement, unless a broker proves that
+    nothing above the start was committed (TR-06).
 
     Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
     of a transaction count whether or not it was committed.
@@ -102,11 +103,12 @@ class AcknowledgedWriteLost(Rule):
                 lost & col("alone_before") & col("recovered_by").isNotNull(),
                 "the leader was the whole ISR, and stopped before its records were on its disk",
             ),
-            violation(lost & (col("election") == "clean")),
+            violation(lost & from_isr()),
             exposed(
                 lost & (col("election") == "unclean"),
                 "an unclean election may begin without what had been acknowledged",
             ),
+            exposed(lost & col("led_just_before").isNotNull(), MAYBE_ALONE),
             exposed(lost, ELECTION_UNKNOWN),
             unverifiable(
                 col("writes_missing") & col("proved_by").isNull(),

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.epoch_start import ASKED, ELECTION, STARTED, without_start
+from epochaudit.rules.epoch_start import ASKED, ELECTION, MAYBE_ALONE, STARTED, from_isr, without_start
 from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -67,12 +67,13 @@ class ExposedDataLostByElection(Rule):
     Epochs and offsets of a re-created topic start at 0 again: another topic id is another partition. If a name had several
     topics and no id distinguishes them, the rule claims nothing. An unclean election loses data by definition and is
     exposed, like an election whose ISR is not in the evidence, and like an epoch after one whose start is not in the evidence:
-    that one may have lost the records. In KRaft a leader from outside the ISR may be an eligible leader replica, or the one
-    that a reassignment added last. Only the metadata log shows these: without it, whether such an election was clean is not
-    known. An epoch passes if a broker proves that nothing above its start was committed: it was elected from the ISR or had
-    been a member of it just before, its process has run since an earlier epoch, and its log ended there. An ISR that was
-    recorded longer ago proves nothing: it may have shrunk since. Without such a broker the previous leader's request log is
-    needed, from its last answer about the partition, or the beginning of its epoch, to the end of that epoch: the high
+    that one may have lost the records. A leader that had led the epoch just before was in the ISR, whatever else was.
+    In KRaft a leader from outside the ISR may be an eligible leader replica, or the one that a reassignment added last.
+    Only the metadata log shows these: without it, whether such an election was clean is not known. An epoch passes if a
+    broker proves that nothing above its start was committed: it was elected from the ISR or had been a member of it
+    just before, its process has run since an earlier epoch, and its log ended there. An ISR that was recorded longer
+    ago proves nothing: it may have shrunk since. Without such a broker the previous leader's request log is needed,
+    from its last answer about the partition, or the beginning of its epoch, to the end of that epoch: the high
     watermark at an epoch's beginning proves nothing about its end.
     An epoch that its leader skipped, because the next one came first, has no start: it passes.
 
@@ -133,10 +134,11 @@ class ExposedDataLostByElection(Rule):
             *without_start(_NOT_KNOWN, _NOTHING_LOST, because=self.because),
             exposed(lost & unsure, _IN_BETWEEN),
             exposed(shorter & unsure, _IN_BETWEEN, observed=_WENT_ON, because=_BOUND),
-            violation(lost & (col("election") == "clean")),
+            violation(lost & from_isr()),
             exposed(
                 lost & (col("election") == "unclean"), "an unclean election may begin without what had been committed"
             ),
+            exposed(lost & col("led_just_before").isNotNull(), MAYBE_ALONE),
             exposed(lost, ELECTION_UNKNOWN),
             violation(shorter, observed=_WENT_ON, because=_BOUND),
             passed(
