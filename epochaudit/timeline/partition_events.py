@@ -19,7 +19,7 @@ from epochaudit.events.views import client_host, holds, run_rows
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH, NO_OFFSET
 from epochaudit.replay.state.metadata_log import SOURCE as METADATA_LOG
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import holes_before, metadata_log
 
 REPEATED: Final = (
     "FETCH", "LIST_OFFSETS", "OFFSET_FOR_LEADER_EPOCH", "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "OFFSET_FETCH", "METADATA",
@@ -107,8 +107,8 @@ def partition_history(events: DataFrame, subjects: Sequence[Subject], *, has_log
     rows = _with_base_offsets(events.where(~log)).withColumns(of_records)
     rows = rows.select(*PLACE, *CONTENT)
     if has_log:
-        holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("position")))
-        records = metadata_log(events).withColumn("holes_before", holes_before).drop("copies", "holes")
+        counted = holes_before(F.col("position"))
+        records = metadata_log(events).withColumn("holes_before", counted).drop("copies", "holes")
         rows = rows.unionByName(records, allowMissingColumns=True).select(*PLACE, *CONTENT)
     of_each = [_is_about(subject) for subject in subjects]
     feature = (F.col("event_type") == _OF_RECORDS[0]) & (F.col("name") == "metadata.version")

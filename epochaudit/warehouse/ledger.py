@@ -169,9 +169,11 @@ def _known_writes(directory: Directory, report: Report, clusters: Iterable[str],
 
     Of writes that have become more since, the earlier run had not reported all: these are new.
     """
+    if not report.lost_writes:
+        return ()
     known: dict[tuple[object, ...], int] = {}
     runs = directory.table("runs").where(F.col("run_id") < before)
-    for cluster in clusters if report.lost_writes else ():
+    for cluster in clusters:
         if last := last_run(runs.where(F.array_contains("clusters", cluster))):
             earlier = msgspec.json.decode(last["report"], type=Report).lost_writes
             known |= {one.key: one.batches for one in earlier if one.cluster == cluster}

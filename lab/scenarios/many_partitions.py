@@ -12,12 +12,11 @@ TOPICS = tuple(f"shard-{number:02}" for number in range(20))
 PARTITIONS = 100  # of each topic
 RECREATED, DELETED = TOPICS[-2], TOPICS[-1]
 LAYOUT = Layout(combined=True, heap_mb=900)
+SETTINGS = {"log.index.size.max.bytes": 65536}  # by default each index of each partition is a file of 10 MB
 SECONDS = 240.0
 
 
-@scenario(
-    *TOPICS[:-1], layouts={KRAFT: LAYOUT, ZOOKEEPER: LAYOUT}, since=(2, 6), settings={"log.index.size.max.bytes": 65536}
-)
+@scenario(*TOPICS[:-1], layouts={KRAFT: LAYOUT, ZOOKEEPER: LAYOUT}, since=(2, 6), settings=SETTINGS)
 def many_partitions(cluster: Cluster) -> Expected:
     """Brokers with 2,000 partitions each are restarted, and one is killed; topics are deleted and created again: no finding.
 

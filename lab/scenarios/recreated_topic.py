@@ -32,7 +32,7 @@ def recreated_topic(cluster: Cluster) -> Expected:
     frozen.freeze()
     former = cluster.admin("describe sessions")["topic_id"]
     cluster.delete("sessions")
-    wait_for("sessions is gone", lambda: "error" in cluster.admin("describe sessions", may_fail=True), 30)
+    wait_for("sessions is deleted", lambda: "error" in cluster.admin("describe sessions", may_fail=True), 30)
     cluster.create("sessions", replicas)
     cluster.note(f"topic id {former} is followed by {cluster.admin('describe sessions')['topic_id']}")
     new = cluster.producer("web-new", ["sessions-0"], "all", pause_ms=1)

@@ -222,7 +222,7 @@ def _meant_for_a_former_topic(sender: _Sender, replicas: str, follower: int) -> 
     producer.stop()
     former_id = cluster.admin(f"describe {RECREATED}")["topic_id"]
     cluster.delete(RECREATED)
-    wait_for(f"{RECREATED} is gone", lambda: "error" in cluster.admin(f"describe {RECREATED}", may_fail=True), 30)
+    wait_for(f"{RECREATED} is deleted", lambda: "error" in cluster.admin(f"describe {RECREATED}", may_fail=True), 30)
     cluster.create(RECREATED, replicas)
     sender.replicas.recreated.add(RECREATED)
     producer = cluster.producer("tablet", [f"{RECREATED}-0"], "all", pause_ms=1)
@@ -231,9 +231,8 @@ def _meant_for_a_former_topic(sender: _Sender, replicas: str, follower: int) -> 
     if sender.version(LEADER_AND_ISR) >= TOPIC_ID_IN_LEADER_AND_ISR:
         for api in (LEADER_AND_ISR, UPDATE_METADATA):
             sender.request(api, follower, RECREATED, topic_id=former_id, leader_epoch=5, partition_epoch=5)
-        sender.request(
-            UPDATE_METADATA, follower, RECREATED
-        )  # as the controller would: the broker knows the topic again
+        # as the controller would: the broker knows the topic again
+        sender.request(UPDATE_METADATA, follower, RECREATED)
         sender.request(
             UPDATE_METADATA,
             follower,

@@ -35,7 +35,7 @@ MARKERS: Final = (WRITE_TXN_MARKERS, TRANSACTION_MARKER, *LINES)
 _EXPIRATION: Final = "producer.id.expiration.ms"
 _EXPIRATION_UP_TO_3_3: Final = "transactional.id.expiration.ms"
 _SUBJECT: Final = (
-    "cluster", "node", "event_type", "topic", "topic_id", "partition", "leader_epoch", "client_id", "group_id", "correlation_id",
+    "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", "correlation_id",
 )  # fmt: skip
 _EPOCHS: Final = ("coordinator_epoch", "producer_epoch")
 
@@ -59,10 +59,8 @@ def transaction_markers(events: DataFrame) -> DataFrame:
 
 
 def _marker(rows: DataFrame, *more: str | Column) -> DataFrame:
-    none = F.lit(None)
     return rows.select(
-        *(F.col(name) for name in _SUBJECT if name not in ("leader_epoch", "group_id")),
-        none.cast("string").alias("group_id"), "producer_id", "producer_epoch", "coordinator_epoch", *more,
+        *_SUBJECT, F.lit(None).cast("string").alias("group_id"), "producer_id", "producer_epoch", "coordinator_epoch", *more,
     )  # fmt: skip
 
 
@@ -133,7 +131,7 @@ def _with_expired(rows: DataFrame, events: DataFrame, at: Column) -> DataFrame:
     A broker forgets a producer producer.id.expiration.ms after its last batch, a day by default. Up to 3.3 that was
     transactional.id.expiration.ms, a week by default: releases are not compared, so that it counts only where it is shorter than a day.
     """
-    value = F.expr("try_cast(value AS BIGINT)")
+    value = F.col("value").try_cast("bigint")
     shortest = {name: F.min(F.when(F.col("name") == name, value)) for name in (_EXPIRATION, _EXPIRATION_UP_TO_3_3)}
     lasts_ms = F.coalesce(shortest[_EXPIRATION], F.least(shortest[_EXPIRATION_UP_TO_3_3], F.lit(DAY_MS)))
     stated = of_types(events, CONFIG_VALUE, CONFIG_RECORD).groupBy("cluster").agg(lasts_ms.alias("lasts_ms"))

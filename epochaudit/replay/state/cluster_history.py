@@ -43,7 +43,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.field_values import ZkMigrationState
 from epochaudit.kafka.releases import MetadataVersion, release
-from epochaudit.replay.state.metadata_log import SOURCE, in_snapshot, metadata_log, state_snapshot
+from epochaudit.replay.state.metadata_log import SOURCE, holes_before, in_snapshot, metadata_log, state_snapshot
 from epochaudit.replay.state.releases import STATED, releases, releases_at
 from epochaudit.spark.columns import let
 from epochaudit.spark.memo import checkpointed
@@ -184,10 +184,9 @@ def _raft_epochs(log: DataFrame) -> DataFrame:
 
     Column tenure: struct(since, raft_epoch, since_ms, last_ms).
     """
-    holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("position")))
     parts = (
         log.where(~in_snapshot())
-        .groupBy("cluster", "raft_epoch", holes_before)
+        .groupBy("cluster", "raft_epoch", holes_before(F.col("position")))
         .agg(F.min(F.struct("position", "time_ms")).alias("first"), F.max("time_ms").alias("last_ms"))
     )
     tenure = F.struct(

@@ -78,6 +78,11 @@ def is_record_position(position: Column) -> Column:
     return position % 2 == 1
 
 
+def holes_before(position: Column) -> Column:
+    """How many holes of the metadata log end at or before a position. Needs: holes of `metadata_log`."""
+    return F.size(F.filter("holes", lambda hole: hole["until"] <= position))
+
+
 @checkpointed
 def metadata_log(events: DataFrame) -> DataFrame:
     """One row per record of the log, and per record of a snapshot. Clock: `position`.

@@ -28,7 +28,7 @@ from epochaudit.events.times import FOREVER
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE, RECOVERING
-from epochaudit.replay.state.metadata_log import metadata_log
+from epochaudit.replay.state.metadata_log import holes_before, metadata_log
 from epochaudit.replay.state.places import at
 from epochaudit.spark.memo import checkpointed
 
@@ -127,8 +127,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*group).orderBy("rollbacks", "clock", "tick", "file", "byte_offset")
     stated = _stated(events).join(F.broadcast(_controllers(events)), "cluster", "left")
     stated = stated.select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
-    holes_before = F.size(F.filter("holes", lambda hole: hole["until"] <= F.col("clock")))
-    stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before))
+    stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before(F.col("clock"))))
     merged = _with_cleared(_merged(_with_applied_clears(stated, events), in_order))
     next_hole = F.get(F.filter("holes", lambda hole: hole["since"] > F.col("clock")), F.lit(0))
     same_batch = F.lag("batch_base_offset").over(in_order) == F.col("batch_base_offset")

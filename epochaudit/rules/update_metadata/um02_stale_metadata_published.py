@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
 from epochaudit.events.event_types import UPDATE_METADATA
+from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import LEADER_DURING_DELETE
 from epochaudit.rules.reasons import RECREATION_UNKNOWN, RESTARTED_OR_EXPIRED
@@ -131,7 +131,7 @@ class StaleMetadataPublished(Rule):
 
 def _came_back() -> Column:
     """The state's topic id is another than the one that the broker has, and was there before."""
-    another = F.coalesce(col("topic_id") != col("metadata_topic_id"), F.lit(False))
+    another = holds(col("topic_id") != col("metadata_topic_id"))
     return another & col("published_before") & ~col("metadata_deleted")
 
 
