@@ -84,7 +84,7 @@ def _audited_into(
     with ExitStack() as completion:
         with progress(f"auditing {', '.join(captures)} into {location}", lines=chosen.progress):
             report = completion.enter_context(run)
-            report = replace(report, known={}, known_writes=()) if chosen.all else report
+            report = replace(report, known={}, known_writes=(), known_removals=()) if chosen.all else report
             report = _pictured_from(spark, location, accepting(report), chosen)
         yield report
 

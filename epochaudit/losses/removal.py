@@ -55,6 +55,12 @@ class Removal:
     counted: int | None = None
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What identifies it in several runs over one warehouse."""
+        partition = (self.cluster, self.topic, self.topic_id, self.partition)
+        return *partition, self.leader_epoch, self.first_offset, self.last_offset
+
+    @property
     def records(self) -> int:
         """The number of offsets: an upper bound of the number of records."""
         return self.last_offset - self.first_offset + 1

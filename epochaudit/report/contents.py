@@ -204,8 +204,8 @@ class Report:
     left_out: rule id -> number of its findings that are counted but not listed, if there are too many.
     accepted: finding id -> its acceptance. expired: ids of findings whose acceptance has expired. unmatched: finding ids of the
     baseline's entries that match no finding -> what each is about.
-    known: id of a finding that an earlier run over a warehouse reported -> when one first did, ISO 8601. known_writes: those of
-    lost_writes that an earlier run reported.
+    known: id of a finding that an earlier run over a warehouse reported -> when one first did, ISO 8601. known_writes,
+    known_removals: those of lost_writes and of removals that an earlier run reported.
     removals: recorded truncations that removed records, harmful or not.
     repeated: equal verdicts of one client or replica. loops: fetches of one client with the same error, whether or not a rule
     judges them; rule is FETCH, verdict `error 3 UNKNOWN_TOPIC_OR_PARTITION`. stuck: group members that ask for a committed
@@ -227,6 +227,7 @@ class Report:
     unmatched: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
     known_writes: tuple[LostWrites, ...] = ()
+    known_removals: tuple[Removal, ...] = ()
     removals: tuple[Removal, ...] = ()
     repeated: tuple[Repeated, ...] = ()
     loops: tuple[Repeated, ...] = ()
@@ -349,6 +350,7 @@ def merged(reports: Iterable[Report]) -> Report:
         lost_writes_cut=any(report.lost_writes_cut for report in whole),
         known={id: since for report in whole for id, since in report.known.items()},
         known_writes=tuple(one for report in whole for one in report.known_writes),
+        known_removals=tuple(one for report in whole for one in report.known_removals),
         settled_until=min((report.settled_until for report in whole if report.settled_until), default=None),
         late=tuple(path for report in whole for path in report.late),
     )

@@ -65,7 +65,7 @@ def document(report: Report) -> dict[str, Any]:
         "lost_writes": [{**_lost_writes(one), "known": one in report.known_writes} for one in report.lost_writes],
         "undelivered": [_removed(one) for one in undelivered_of(report)],
         "stuck": [asdict(one) for one in report.stuck],
-        "truncations": [_removed(one) for one in truncations_of(report)],
+        "truncations": [{**_removed(one), "known": one in report.known_removals} for one in truncations_of(report)],
     }
 
 

@@ -87,7 +87,7 @@ def say_losses(page: Page, report: Report) -> None:
         _stuck(page, member, several)
     _more(page, len(report.stuck))
     for given_out in WHAT_TRUNCATED:
-        _truncations(page, given_out, [one for one in truncations if one.harmed is given_out], several)
+        _truncations(page, report, given_out, [one for one in truncations if one.harmed is given_out])
 
 
 def new_first(report: Report, losses: Iterable[Loss]) -> list[Loss]:
@@ -176,7 +176,7 @@ def _stuck(page: Page, one: StuckMember, several_clusters: bool) -> None:
         page.say((f"{line.role}: {line.place}", "dim"), indent=4, hang=2)
 
 
-def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal], several_clusters: bool) -> None:
+def _truncations(page: Page, report: Report, given_out: bool | None, found: Sequence[Removal]) -> None:
     if not found:
         return
     what = f"{plural(len(found), 'truncation')} {WHAT_TRUNCATED[given_out]}"
@@ -184,7 +184,8 @@ def _truncations(page: Page, given_out: bool | None, found: Sequence[Removal], s
     shown = SHOWN_HARMLESS if given_out is False else SHOWN
     for one in found[:shown]:
         lost = f"{offsets(one.first_offset, one.last_offset)}, discarded since leader epoch {one.leader_epoch}"
-        page.say(("; ".join([f"{_where(one, several_clusters)}: {lost}", *_details(one)]), ""), indent=4, hang=2)
+        where = _where(one, report.several_clusters) + (" (known)" if one in report.known_removals else "")
+        page.say(("; ".join([f"{where}: {lost}", *_details(one)]), ""), indent=4, hang=2)
     _more(page, len(found), shown)
 
 

@@ -154,13 +154,23 @@ def truncations_of(report: Report) -> tuple[Removal, ...]:
     return tuple(one for one in report.removals if not any(_same(loss, one) for loss in losses))
 
 
+def new_truncations(report: Report) -> tuple[Removal, ...]:
+    """Those of `truncations_of` that no earlier run over the warehouse reported."""
+    return tuple(one for one in truncations_of(report) if one not in report.known_removals)
+
+
+def known_truncations(report: Report) -> tuple[Removal, ...]:
+    """Those of `truncations_of` that an earlier run over the warehouse reported, and that may be losses."""
+    return tuple(one for one in truncations_of(report) if one in report.known_removals and one.harmed is not False)
+
+
 def spares_clients(losses: Sequence[Loss], truncations: Iterable[Removal]) -> bool:
     """True if no record was lost that clients had read, or may have read."""
     return not losses and all(one.harmed is False for one in truncations)
 
 
 def unsettled_of(report: Report) -> tuple[str, ...]:
-    """Why a report without findings is not clean: missing evidence, and truncations that may be losses."""
+    """Why a report without findings is not clean: missing evidence, and new truncations that may be losses."""
     missing = report.inventory.missing
     reasons = []
     if missing:
@@ -173,7 +183,7 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
             f"--rejudge {min(one.since for one in report.late)[:10]} judges it"
         )
     for harmed in (True, None):
-        if truncated := [one for one in truncations_of(report) if one.harmed is harmed]:
+        if truncated := [one for one in new_truncations(report) if one.harmed is harmed]:
             partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in truncated})
             more = f" and {plural(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
             them = "it" if sum(one.records for one in truncated) == 1 else "them"

@@ -12,7 +12,7 @@ from epochaudit.inventory.inventory import REQUEST_LOG
 from epochaudit.kafka.field_values import ALL_REPLICAS
 from epochaudit.losses.removal import Removal
 from epochaudit.report.contents import LostWrites, Report
-from epochaudit.report.losses import Loss, known_since, losses_of, truncations_of, were_truncated
+from epochaudit.report.losses import Loss, known_since, known_truncations, losses_of, new_truncations, were_truncated
 from epochaudit.report.page import plural
 from epochaudit.rules.rule import UNVERIFIABLE
 
@@ -118,12 +118,9 @@ def answer(report: Report) -> str:
     losses = losses_of(report)
     new = _lost([loss for loss in losses if known_since(report, loss) is None], new_writes(report))
     known = _lost([loss for loss in losses if known_since(report, loss) is not None], report.known_writes)
-    truncated = [one for one in truncations_of(report) if one.harmed]
-    sentences = [f"Yes: {new}"] if new else []
-    if truncated and not new:
-        partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in truncated}
-        lost = f"{were_truncated(truncated)} from {plural(len(partitions), 'partition')}"
-        sentences += [f"Perhaps: {lost}. What the new leader does not have is lost."]
+    perhaps = _may_be_lost(new_truncations(report))
+    known = known or _may_be_lost(known_truncations(report))
+    sentences = [f"Yes: {new}"] if new else [f"Perhaps: {perhaps}"] if perhaps else []
     if known:
         sentences += [
             f"Known from earlier runs: {known}" if sentences else f"Nothing new. Known from earlier runs: {known}"
@@ -155,6 +152,16 @@ def _lost(losses: Sequence[Loss], lost_writes: Sequence[LostWrites]) -> str:
     elif not counts["1"]:
         promised = "with acks=all."
     return " ".join([*first, f"{plural(total, 'acknowledged write')} {where}, {promised}"])
+
+
+def _may_be_lost(truncations: Iterable[Removal]) -> str:
+    """How many records these truncations removed that had been committed, or given out, in two sentences; empty if none."""
+    harmful = [one for one in truncations if one.harmed]
+    if not harmful:
+        return ""
+    partitions = {(one.cluster, one.topic_id or one.topic, one.partition) for one in harmful}
+    where = plural(len(partitions), "partition")
+    return f"{were_truncated(harmful)} from {where}. What the new leader does not have is lost."
 
 
 def _discarded(losses: Sequence[Loss]) -> str:

@@ -15,7 +15,7 @@ from epochaudit.findings.finding import BREACHES, Finding, with_consequences
 from epochaudit.inventory.inventory import LOGS, Inventory
 from epochaudit.report.contents import MEANINGS, Repeated, Report, RuleResult, grouped
 from epochaudit.report.loss_text import say_losses
-from epochaudit.report.losses import OpenQuestions
+from epochaudit.report.losses import OpenQuestions, known_truncations
 from epochaudit.report.migrations import migration_lines
 from epochaudit.report.missing_writes import discarded_in_short, in_short
 from epochaudit.report.next_steps import next_steps
@@ -87,7 +87,7 @@ def headline_parts(report: Report, questions: OpenQuestions) -> tuple[str, str]:
 def _headline(report: Report, questions: OpenQuestions) -> tuple[list[str], list[str]]:
     """The phrases of the answer, and those of the rest."""
     violations, exposed = report.counted(VIOLATION), report.counted(EXPOSED)
-    new = "new " if report.known or report.known_writes else ""
+    new = "new " if report.known or report.known_writes or known_truncations(report) else ""
     missing = in_short(report)
     rest = [*_known_in_short(report), *_unverifiable(report)]
     if violations or exposed:
@@ -107,10 +107,12 @@ def _headline(report: Report, questions: OpenQuestions) -> tuple[list[str], list
 def _known_in_short(report: Report) -> list[str]:
     """What earlier runs reported, and what the baseline accepts."""
     writes = sum(one.batches for one in report.known_writes)
+    truncations = known_truncations(report)
     since = f" since {min(report.known.values())[:10]}" if report.known else ""
     return [
         *([f"{plural(len(report.known), 'finding')} known{since}"] if report.known else []),
         *([f"{plural(writes, 'acknowledged write')} known to be missing"] if writes else []),
+        *([f"{plural(len(truncations), 'known truncation')}"] if truncations else []),
         *([f"{plural(len(report.accepted), 'finding')} accepted"] if report.accepted else []),
     ]
 

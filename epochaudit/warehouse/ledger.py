@@ -17,7 +17,7 @@ from epochaudit.events.schema import columns, spark_schema
 from epochaudit.findings.evidence import Evidence
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.pipeline import REPORTED, Audit
-from epochaudit.report.contents import LostWrites, Report, merged
+from epochaudit.report.contents import Report, merged
 from epochaudit.report.losses import unsettled_of
 from epochaudit.rules.judge import Span
 from epochaudit.rules.rule import EXPOSED, UNVERIFIABLE, VIOLATION, Rule
@@ -68,7 +68,7 @@ def earlier_report(directory: Directory, evaluation: Evaluation) -> Report | Non
     if last is None or last["settings"] != evaluation.settings or last["generations"] != evaluation.generations:
         return None
     report = _report(directory, last, lambda *_: True)
-    return None if report.failures else replace(report, known_writes=report.lost_writes)
+    return None if report.failures else replace(report, known_writes=report.lost_writes, known_removals=report.removals)
 
 
 def last_run(runs: DataFrame) -> Row | None:
@@ -83,8 +83,7 @@ def last_report(directory: Directory, cluster: str | None, new: bool | datetime)
     for run in _last_runs(directory, cluster):
         report = _report(directory, run, _is_known(run["run_id"], new))
         before = f"{new:%Y%m%dT%H%M%S}" if isinstance(new, datetime) else run["run_id"] if new else ""
-        known_writes = _known_writes(directory, report, run["clusters"], before)
-        reports.append(replace(report, known_writes=known_writes))
+        reports.append(_with_known_losses(directory, report, run["clusters"], before))
     return merged(reports)
 
 
@@ -141,9 +140,9 @@ def _is_known(run_id: str, new: bool | datetime) -> IsKnown:
 
 
 def with_known(directory: Directory, report: Report, recorded_by: Run) -> Report:
-    """The report of a run that recorded it and is not completed yet; findings and lost writes that earlier runs reported are known."""
+    """The report of a run that recorded it and is not completed yet; what earlier runs reported is known."""
     run_id, clusters = recorded_by.run_id, report.inventory.clusters
-    report = replace(report, known_writes=_known_writes(directory, report, clusters, before=run_id))
+    report = _with_known_losses(directory, report, clusters, before=run_id)
     if not report.findings:
         return report
     found = _open_findings(directory, run_id).select("finding_id", "history").collect()
@@ -164,20 +163,28 @@ def _known(
     return {id: one.at for id, one in sorted(opened.items()) if is_known(one, one.reported_by(completed))}
 
 
-def _known_writes(directory: Directory, report: Report, clusters: Iterable[str], before: str) -> tuple[LostWrites, ...]:
-    """Those lost writes of the report that the last completed run of their cluster before this run id, or time, had, too.
+def _with_known_losses(directory: Directory, report: Report, clusters: Iterable[str], before: str) -> Report:
+    """The report; known are the lost writes and truncations that their cluster's last run before this run id, or time, had, too.
 
-    Of writes that have become more since, the earlier run had not reported all: these are new.
+    Writes that have become more since, and truncations of which it was not yet known that they harm, are new.
     """
-    if not report.lost_writes:
-        return ()
-    known: dict[tuple[object, ...], int] = {}
+    if not (report.lost_writes or report.removals):
+        return report
+    writes: dict[tuple[object, ...], int] = {}
+    removals: dict[tuple[object, ...], bool] = {}
     runs = directory.table("runs").where(F.col("run_id") < before)
     for cluster in clusters:
         if last := last_run(runs.where(F.array_contains("clusters", cluster))):
-            earlier = msgspec.json.decode(last["report"], type=Report).lost_writes
-            known |= {one.key: one.batches for one in earlier if one.cluster == cluster}
-    return tuple(one for one in report.lost_writes if one.batches <= known.get(one.key, 0))
+            earlier = msgspec.json.decode(last["report"], type=Report)
+            writes |= {one.key: one.batches for one in earlier.lost_writes if one.cluster == cluster}
+            removals |= {one.key: bool(one.harmed) for one in earlier.removals if one.cluster == cluster}
+    return replace(
+        report,
+        known_writes=tuple(one for one in report.lost_writes if one.batches <= writes.get(one.key, 0)),
+        known_removals=tuple(
+            one for one in report.removals if one.key in removals and removals[one.key] >= bool(one.harmed)
+        ),
+    )
 
 
 def _open_findings(directory: Directory, run_id: str) -> DataFrame:

@@ -332,12 +332,8 @@ def _own_time(finding: Finding, roles: Mapping[str, str]) -> str:
 
 def _removals(now: Iterable[Removal], before: Iterable[Removal]) -> tuple[Removal, ...]:
     """Tonight's truncations, with what earlier runs knew of them by requests that are not read any more; and those of earlier runs."""
-
-    def key(one: Removal) -> tuple[object, ...]:
-        return one.cluster, one.topic, one.topic_id, one.partition, one.leader_epoch, one.first_offset, one.last_offset
-
-    known = {key(one): one for one in before}
-    merged = [_known(one, known.pop(key(one))) if key(one) in known else one for one in now]
+    known = {one.key: one for one in before}
+    merged = [_known(one, known.pop(one.key)) if one.key in known else one for one in now]
     return (*merged, *known.values())
 
 

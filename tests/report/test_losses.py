@@ -12,7 +12,15 @@ from epochaudit.losses.removal import Reader, Removal, Replica
 from epochaudit.report import html
 from epochaudit.report.contents import Acceptance, LostWrites, Report, RuleResult
 from epochaudit.report.json_report import document
-from epochaudit.report.losses import Skipped, elections_judged, losses_of, truncations_of, undelivered_of, why
+from epochaudit.report.losses import (
+    Skipped,
+    elections_judged,
+    losses_of,
+    truncations_of,
+    undelivered_of,
+    unsettled_of,
+    why,
+)
 from epochaudit.report.text import headline, render
 from epochaudit.rules.rule import EXPOSED, FENCED, PASS, UNVERIFIABLE
 
@@ -185,6 +193,32 @@ def test_committed_records_that_were_truncated_without_a_finding_are_no_clean_re
         alone
     )
     assert "Perhaps:" not in render(replace(passed, removals=(replace(one, committed=None),)))
+
+
+def test_truncations_that_an_earlier_run_reported_leave_a_clean_result(judged: Report) -> None:
+    rules = tuple(replace(one, verdicts={PASS: 3}) for one in judged.rules)
+    one = replace(REMOVED, given_out=None, committed=True)
+    other = replace(one, partition=1)
+    known = replace(judged, findings=(), rules=rules, removals=(one, other), known_removals=(one, other))
+    assert unsettled_of(known) == ()
+    assert headline(known).startswith("✓ 0 new violations, 0 new exposed over 3 judged. 2 known truncations")
+    page = " ".join(render(known).split())
+    answer = (
+        "Nothing new. Known from earlier runs: 44 records at most, some of them committed, were truncated from 2 partitions."
+        " What the new leader does not have is lost."
+    )
+    assert answer in page
+    assert "orders-1 (known): offsets" in page
+    assert "orders-1 (known): offsets" in html.render(known)
+    assert [one["known"] for one in document(known)["truncations"]] == [True, True]
+
+    one_new = replace(known, known_removals=(one,))
+    assert len(unsettled_of(one_new)) == 1
+    assert headline(one_new).startswith("? 0 new violations, 0 new exposed over 3 judged. 22 records at most")
+    page = " ".join(render(one_new).split())
+    assert "Perhaps: 22 records at most, some of them committed, were truncated from 1 partition." in page
+    assert "Known from earlier runs: 22 records at most" in page
+    assert [one["known"] for one in document(one_new)["truncations"]] == [True, False]
 
 
 def test_without_state_change_logs_no_headline_is_a_clean_one(judged: Report) -> None:
