@@ -10,6 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic, strftime
@@ -523,6 +524,12 @@ class Cluster:
         wait_for(f"{topic} is created", is_created, 60, pause=1)
         wait_for(f"{topic} has leaders", is_led, 30)
 
+    def create_spread(self, topic: str, partitions: int, **configs: object) -> None:
+        """Create a topic with a replica of each partition on each broker; each broker is the preferred leader of as many."""
+        brokers = self.layout.brokers
+        order = [[brokers[(first + at) % len(brokers)] for at in range(len(brokers))] for first in range(partitions)]
+        self.create(topic, "/".join(",".join(map(str, replicas)) for replicas in order), **configs)
+
     def delete(self, topic: str) -> None:
         """Delete a topic. Asked again if that fails: where the controller changes, KRaft up to 3.4 answers UnknownServerException."""
         errors: list[str] = []
@@ -546,6 +553,19 @@ class Cluster:
             f"brokers {list(ids)} are alive",
             lambda: set(self.admin("cluster", may_fail=True).get("nodes", ())) == set(ids),
         )
+
+    def wait_until_in_sync(self, topics: Iterable[str], seconds: float = 60) -> None:
+        """Until all brokers are alive, and each ISR of these topics has all of its partition's replicas."""
+
+        def is_in_sync(topic: str) -> bool:
+            answer = self.admin(f"describe {topic}", may_fail=True)
+            return "error" not in answer and all(
+                set(one["isr"]) == set(one["replicas"]) for one in answer["partitions"]
+            )
+
+        self.wait_for_brokers(self.layout.brokers)
+        for topic in topics:
+            wait_for(f"all replicas of {topic} are in sync", partial(is_in_sync, topic), seconds)
 
     def wait_for_isr(self, topic: str, isr: Sequence[int], partition: int = 0) -> None:
         def reached() -> bool:

@@ -17,8 +17,7 @@ class Load:
     def __init__(self, cluster: Cluster) -> None:
         brokers = cluster.layout.brokers
         self._cluster, self._partitions = cluster, range(len(brokers))
-        order = [[brokers[(first + at) % len(brokers)] for at in self._partitions] for first in self._partitions]
-        cluster.create(TOPIC, "/".join(",".join(map(str, replicas)) for replicas in order), min_insync_replicas=2)
+        cluster.create_spread(TOPIC, len(brokers), min_insync_replicas=2)
         self._shop: Client = cluster.producer("shop", [f"{TOPIC}-{one}" for one in self._partitions], "all")
         cluster.consumer("billing", [TOPIC])
         cluster.consumer("shipping", [TOPIC], group="shipping")
@@ -26,8 +25,7 @@ class Load:
 
     def goes_on(self) -> None:
         """Until all replicas are in sync, and some more records were acknowledged."""
-        for partition in self._partitions:
-            self._cluster.wait_for_isr(TOPIC, self._cluster.layout.brokers, partition)
+        self._cluster.wait_until_in_sync([TOPIC])
         self._shop.wait("acknowledged", len(self._shop.events("acknowledged")) + BETWEEN)
 
     def elect_preferred(self) -> None:

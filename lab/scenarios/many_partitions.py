@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.processes import wait_for
 from lab.releases import KRAFT, ZOOKEEPER
 from lab.scenario import scenario
 
@@ -24,10 +23,8 @@ def many_partitions(cluster: Cluster) -> Expected:
     disturbance ends when all replicas are in sync again. No acknowledged record may be missing.
     """
     brokers = cluster.layout.brokers
-    order = [[brokers[(first + at) % len(brokers)] for at in range(len(brokers))] for first in range(PARTITIONS)]
-    replicas = "/".join(",".join(map(str, one)) for one in order)
     for topic in TOPICS:
-        cluster.create(topic, replicas, min_insync_replicas=2)
+        cluster.create_spread(topic, PARTITIONS, min_insync_replicas=2)
     written = TOPICS[:-2]
     shop = cluster.producer("shop", [f"{topic}-0" for topic in written], "all")
     cluster.consumer("billing", written)
@@ -36,34 +33,23 @@ def many_partitions(cluster: Cluster) -> Expected:
     def goes_on() -> None:
         shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
 
-    def all_in_sync(topics: tuple[str, ...]) -> None:
-        def reached() -> bool:
-            answers = [cluster.admin(f"describe {topic}", may_fail=True) for topic in topics]
-            return all(
-                "error" not in answer and all(len(one["isr"]) == len(brokers) for one in answer["partitions"])
-                for answer in answers
-            )
-
-        cluster.wait_for_brokers(brokers)
-        wait_for("all replicas are in sync", reached, SECONDS, pause=1)
-
-    all_in_sync(TOPICS)
+    cluster.wait_until_in_sync(TOPICS, SECONDS)
     for broker in brokers:
         goes_on()
         cluster.nodes[broker].stop(SECONDS)
         goes_on()
         cluster.nodes[broker].start()
-        all_in_sync(TOPICS)
+        cluster.wait_until_in_sync(TOPICS, SECONDS)
     cluster.delete(DELETED)
     cluster.delete(RECREATED)
-    cluster.create(RECREATED, replicas)
+    cluster.create_spread(RECREATED, PARTITIONS)
     remaining = TOPICS[:-1]
-    all_in_sync(remaining)
+    cluster.wait_until_in_sync(remaining, SECONDS)
     killed = cluster.random.choice(brokers)
     cluster.nodes[killed].kill()
     goes_on()
     cluster.nodes[killed].start()
-    all_in_sync(remaining)
+    cluster.wait_until_in_sync(remaining, SECONDS)
     goes_on()
     shop.tell("halt")
     return Expected(killed=1)

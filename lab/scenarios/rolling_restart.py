@@ -19,7 +19,7 @@ def rolling_restart(cluster: Cluster) -> Expected:
     No record that was acknowledged with acks=all may be missing. If one with acks=1 is, the report must list it, without a finding.
     """
     brokers = cluster.layout.brokers
-    cluster.create("orders", "1,2,3/2,3,1/3,1,2", min_insync_replicas=2)
+    cluster.create_spread("orders", 3, min_insync_replicas=2)
     partitions = ["orders-0", "orders-1", "orders-2"]
     shop = cluster.producer("shop", partitions, "all")
     web = cluster.producer("web", partitions, "1")
@@ -33,9 +33,7 @@ def rolling_restart(cluster: Cluster) -> Expected:
         cluster.nodes[broker].stop()
         shop.wait("acknowledged", len(shop.events("acknowledged")) + 30)
         cluster.nodes[broker].start()
-        cluster.wait_for_brokers(brokers)
-        for partition in range(len(partitions)):
-            cluster.wait_for_isr("orders", brokers, partition)
+        cluster.wait_until_in_sync(["orders"])
     for partition in range(len(partitions)):
         # it fails where the preferred leader leads already
         cluster.admin(f"elect preferred orders {partition}", may_fail=True)

@@ -26,8 +26,7 @@ def soak(cluster: Cluster) -> Expected:
     """
     brokers, random = cluster.layout.brokers, cluster.random
     for topic, count in TOPICS.items():
-        order = [[brokers[(one + at) % len(brokers)] for at in range(len(brokers))] for one in range(count)]
-        cluster.create(topic, "/".join(",".join(map(str, replicas)) for replicas in order), min_insync_replicas=2)
+        cluster.create_spread(topic, count, min_insync_replicas=2)
     partitions = [f"{topic}-{number}" for topic, count in TOPICS.items() for number in range(count)]
     shop = cluster.producer("shop", partitions, "all")
     web = cluster.producer("web", partitions, "1")
@@ -38,12 +37,6 @@ def soak(cluster: Cluster) -> Expected:
 
     def goes_on() -> None:
         shop.wait("acknowledged", len(shop.events("acknowledged")) + BETWEEN)
-
-    def all_in_sync() -> None:
-        cluster.wait_for_brokers(brokers)
-        for topic, count in TOPICS.items():
-            for partition in range(count):
-                cluster.wait_for_isr(topic, brokers, partition)
 
     def restart(stop: Callable[[int], None]) -> None:
         broker = random.choice(brokers)
@@ -85,7 +78,7 @@ def soak(cluster: Cluster) -> Expected:
     for disturb in cycle(kinds):
         commit()
         disturb()
-        all_in_sync()
+        cluster.wait_until_in_sync(TOPICS)
         goes_on()
         if monotonic() >= until:
             break
