@@ -51,7 +51,7 @@ from epochaudit.replay.control_plane.offline_directories import (
     takes_directories_offline,
 )
 from epochaudit.replay.control_plane.quorum_answers import quorum_answers
-from epochaudit.replay.control_plane.quorum_votes import VOTES, quorum_votes, states_vote
+from epochaudit.replay.control_plane.quorum_votes import VOTES, quorum_votes, states_voter
 from epochaudit.replay.control_plane.raft_epochs import raft_epochs
 from epochaudit.replay.control_plane.refusal_lines import REFUSALS
 from epochaudit.replay.control_plane.registrations import registrations
@@ -155,7 +155,7 @@ FRAMES: Final[Mapping[str, Frame]] = {
     "producer_ids": Frame(producer_ids, GIVING_IDS, gives_ids),
     "producer_requests": Frame(producer_requests, OF_TRANSACTIONS),
     "quorum_answers": Frame(quorum_answers, QUORUM_REQUESTS, is_quorum_request),
-    "quorum_votes": Frame(quorum_votes, VOTES, states_vote),
+    "quorum_votes": Frame(quorum_votes, VOTES, states_voter),
     "raft_epochs": Frame(raft_epochs, (LEADER_CHANGE, RAFT_STATE_CHANGED, *QUORUM_REQUESTS), _states_raft_epoch),
     "record_deletions": Frame(record_deletions, (DELETE_RECORDS,)),
     "refusals": Frame(refusals, (FETCH,), refused),

@@ -16,6 +16,7 @@ from lab.scenarios.many_partitions import many_partitions
 from lab.scenarios.migration import migration
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
+from lab.scenarios.restored_controller import restored_controller
 from lab.scenarios.rolling_restart import rolling_restart
 from lab.scenarios.rolling_upgrade import rolling_upgrade
 from lab.scenarios.share_group import share_group
@@ -43,6 +44,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     frozen_group_member,
     fenced_producer,
     frozen_controller,
+    restored_controller,
     stale_requests,
     stale_broker_requests,
     stale_control_requests,

@@ -236,6 +236,7 @@ RAFT_RULES: Final[dict[str, OracleRule]] = {
     "RA-01": OracleRule(metadata_quorum.ra01, key_of_request),
     "RA-02": OracleRule(metadata_quorum.ra02, key_of_broker),
     "RA-03": OracleRule(metadata_quorum.ra03, key_of_broker),
+    "RA-04": OracleRule(metadata_quorum.ra04, key_of_broker),
     "RA-05": OracleRule(metadata_quorum.ra05, key_of_broker),
     "RA-07": OracleRule(metadata_quorum.ra07, key_of_broker),
     "RA-08": OracleRule(metadata_quorum.ra08, key_of_none),

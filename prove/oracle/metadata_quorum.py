@@ -81,8 +81,7 @@ def broken(history: History, voter: int | None = None) -> str:
                 if event.epoch < epoch:
                     from_disk, reached = event.epoch, highest
                 epoch, highest = event.epoch, max(highest, event.epoch)
-                voted = event.stated_vote(history.release.version) is not None
-                if voted or event.state not in ("Unattached", "Follower"):
+                if _is_of_voter(history, event):
                     voters.add(node)
                 if event.state in ("Leader", "Follower"):
                     voters.add(event.leader)
@@ -117,6 +116,22 @@ def ra03(history: History) -> Judged:
             votes[event.node, event.asked].add(event.sender)
     for (voter, _), candidates in votes.items():
         yield (PASS if len(candidates) == 1 else broken(history, voter)), (voter,)
+
+
+def ra04(history: History) -> Judged:
+    """A voter's lines state no lower epoch than the line before; epoch 0 is that of an emptied directory."""
+    for node in history.nodes:
+        lines = [event for event in history.of(node) if isinstance(event, RaftTransition)]
+        if not any(_is_of_voter(history, line) for line in lines):
+            continue
+        fallen = {after.epoch for before, after in pairwise(lines) if 0 < after.epoch < before.epoch}
+        for epoch in {line.epoch for line in lines}:
+            yield (broken(history, node) if epoch in fallen else PASS), (node,)
+
+
+def _is_of_voter(history: History, line: RaftTransition) -> bool:
+    voted = line.stated_vote(history.release.version) is not None
+    return voted or line.state not in ("Unattached", "Follower")
 
 
 def watermarks(history: History) -> dict[int, list[int]]:

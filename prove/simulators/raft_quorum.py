@@ -37,6 +37,7 @@ RAFT_FAULTS: Final = (
     "quorum high watermark falls",
     "committed metadata is overwritten",
     "several voters change at once",
+    "controller starts with an older copy",
 )
 """What a controller of the quorum does wrong."""
 
@@ -53,7 +54,10 @@ class Entry:
 
 @dataclass
 class Controller:
-    """A controller: memory of its process, and its disk. ends: as the leader, the log end of each voter that has fetched."""
+    """A controller: memory of its process, and its disk. ends: as the leader, the log end of each voter that has fetched.
+
+    copies: of its disk, each with epoch, vote, leader and log.
+    """
 
     id: int
     skew: int
@@ -66,6 +70,7 @@ class Controller:
     log: list[Entry] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     high_watermark: int = -1
+    copies: list[tuple[int, int | None, int, list[Entry]]] = field(default_factory=list)
 
     @property
     def last_epoch(self) -> int:
@@ -86,6 +91,7 @@ class RaftQuorum(Simulation):
     def moves(self, node: Controller, state: str, leader: int = -1) -> None:
         """QuorumState.durableTransitionTo: a node changes its state."""
         node.leads, node.leader = state == "Leader", leader
+        node.copies.append((node.epoch, node.voted, leader, [*node.log]))
         if state != "Leader":
             node.high_watermark, node.ends = -1, {}
         self.history.events.append(
@@ -375,6 +381,10 @@ class RaftQuorum(Simulation):
             node.cut_off = False
             return
         node.up, node.cut_off = True, False
+        older = [copy for copy in node.copies if 0 < copy[0] < node.epoch]
+        if older and self.takes("controller starts with an older copy"):
+            node.epoch, node.voted, node.leader, log = self.choices.choice(older)
+            node.log = [*log]
         self._start(node)
         if node.leader == node.id:
             self.moves(node, "Resigned", node.id)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-from tests.mutations.editing import Copy, Request
+from tests.mutations.editing import SERVER_LOG, Copy, Request
 from tests.mutations.planting import Place, mutation
 
 QUORUM: Final = "kraft-transactions-4.1"
@@ -70,6 +70,15 @@ def voter_votes_twice(copy: Copy) -> Place:
     partition(vote.asked)["replicaId"] = 3
     vote.write_behind(vote)
     return Place(node=2, evidence='"clientId":"raft-client-3"')
+
+
+@mutation("RA-04", QUORUM, fetches=False)
+def voter_starts_with_an_older_copy(copy: Copy) -> Place:
+    """A controller reaches epoch 9, and its next line about its Raft state has epoch 8, as if its directory had been restored."""
+    line = copy.line(SERVER_LOG, r"Completed transition to UnattachedState\(epoch=1, .*votedKey=Optional\[", node=2)
+    states = [re.sub(r"\bepoch=1\b", f"epoch={epoch}", line.text[26:]) for epoch in (9, 8)]
+    line.insert_after(*states)
+    return Place(node=2, evidence="Completed transition to UnattachedState(epoch=8, ")
 
 
 @mutation("RA-05", QUORUM)

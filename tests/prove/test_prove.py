@@ -176,6 +176,7 @@ FOUND_BY = {
     "topic id created again": {"TI-05"},
     "copies disagree": {"EP-06"},
     "both incarnations obeyed": {"BE-05"},
+    "controller starts with an older copy": {"RA-04"},
     "replaced producer is obeyed": {"PE-01"},
     "producer epoch is given again": {"PE-02"},
     "producer id is given again": {"PE-03"},

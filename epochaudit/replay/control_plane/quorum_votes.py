@@ -1,31 +1,31 @@
-"""Frame `quorum_votes`: the votes of each voter of the metadata quorum in each epoch (KIP-595)."""
+"""Frame `quorum_votes`: the votes and the log lines of each voter of the metadata quorum in each epoch (KIP-595)."""
 
 from __future__ import annotations
 
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import RAFT_STATE_CHANGED, RAFT_VOTE_ANSWERED, VOTE
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.quorum import quorum_restarts, unclear_restarts
+from epochaudit.replay.state.quorum import is_state_of_voter, quorum_restarts, unclear_restarts
 
 VOTES: Final = (VOTE, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED)
 
 _CANDIDATE: Final = "Candidate"
 
 
-def states_vote() -> Column:
-    """The events of which the frame is made: of lines about a node's state, those that name whom it has voted for."""
-    voted = F.col("replica_id").isNotNull() | (F.col("name") == _CANDIDATE)
-    return (F.col("event_type") != RAFT_STATE_CHANGED) | voted
+def states_voter() -> Column:
+    """The events without which the frame is empty: of lines about a node's state, those of voters."""
+    return (F.col("event_type") != RAFT_STATE_CHANGED) | is_state_of_voter()
 
 
 def quorum_votes(events: DataFrame) -> DataFrame:
-    """One row per voter and epoch in which it voted or may have voted. Clock: none, an epoch has one vote of a voter.
+    """One row per voter and epoch in which it voted or may have voted, or that its log lines name. Clock: a node's log lines are compared
+    in their order; an epoch has one vote of a voter.
 
     Needs: the events table. A node that asks for votes in an epoch, or becomes its candidate, has voted for itself. Lines state the same
     as requests: each answer of a voter, and with each state that a node enters, whom it has voted for in the epoch. Pre-votes (KIP-996) are
@@ -35,6 +35,9 @@ def quorum_votes(events: DataFrame) -> DataFrame:
       candidate, vote_ref           to whom the voter gave its vote, and the request or, without one, the line; null: only unknown votes
       other_candidate, other_ref    another candidate to whom it gave its vote; null: none
       unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
+      state_ref       the first log line of the voter that names the epoch as its own; null: none
+      higher_epoch, higher_ref, lower_ref   its last line before it states this lower epoch, with its epoch, and the line that states it;
+                      null: its epoch did not fall to this one
       begins_again    as in `quorum_restarts`, or of the voter as in `unclear_restarts`
     """
     ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events), _of_lines(events)))
@@ -48,6 +51,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.max(F.when(F.col("known"), one)).alias("last"),
         F.min(F.when(~F.col("known"), one)).alias("unknown"),
     )
+    votes = votes.join(_states(events), ["cluster", "node", "raft_epoch"], "full")
     votes = votes.join(F.broadcast(quorum_restarts(events)), "cluster", "left")
     votes = votes.join(F.broadcast(unclear_restarts(events)), ["cluster", "node"], "left")
     differs = F.col("last.candidate") != F.col("first.candidate")
@@ -57,6 +61,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
         F.when(differs, F.col("last.ref")).alias("other_ref"),
         F.col("unknown.candidate").alias("unknown_candidate"), F.col("unknown.ref").alias("unknown_ref"),
+        "state_ref", "higher_epoch", "higher_ref", "lower_ref",
         F.coalesce("begins_again", "may_begin_again").alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
@@ -100,8 +105,9 @@ def _of_lines(events: DataFrame) -> DataFrame:
     A node keeps its vote as long as it is in the epoch (QuorumState.transitionToFollower), and states in no line that of another one.
     """
     is_answer = F.col("event_type") == RAFT_VOTE_ANSWERED
+    names_vote = is_answer | F.col("replica_id").isNotNull() | (F.col("name") == _CANDIDATE)
     lines = of_types(events, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED).where(
-        states_vote() & ~holds(F.col("pre_vote")) & F.col("raft_epoch").isNotNull()
+        names_vote & ~holds(F.col("pre_vote")) & F.col("raft_epoch").isNotNull()
     )
     asker = F.when(is_answer, F.struct(F.col("replica_id").alias("node"), F.col("replica_id").alias("candidate")))
     voter = F.struct("node", F.coalesce("replica_id", "node").alias("candidate"))
@@ -115,3 +121,28 @@ def _of_lines(events: DataFrame) -> DataFrame:
         F.lit(True).alias("is_line"),
         "ref",
     )
+
+
+def _states(events: DataFrame) -> DataFrame:
+    """One row per voter and epoch that its log lines name as its own: state_ref, higher_epoch, higher_ref, lower_ref.
+
+    Of several falls to one epoch, the one from the highest.
+    """
+    of_node = Window.partitionBy("cluster", "node")
+    in_order = of_node.orderBy("file_order", "byte_offset")
+    line = F.struct("raft_epoch", ref().alias("ref"))
+    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
+    lines = lines.select(
+        "cluster", "node", "raft_epoch", ref().alias("ref"), F.row_number().over(in_order).alias("place"),
+        F.max(is_state_of_voter()).over(of_node).alias("votes"), F.lag(line).over(in_order).alias("before"),
+    )  # fmt: skip
+    falls = F.col("before.raft_epoch") > F.col("raft_epoch")
+    fall = F.struct(
+        F.col("before.raft_epoch").alias("higher_epoch"),
+        F.col("before.ref").alias("higher_ref"),
+        F.col("ref").alias("lower_ref"),
+    )
+    by_epoch = lines.where("votes").groupBy("cluster", "node", "raft_epoch").agg(
+        F.min(F.struct("place", "ref")).alias("first"), F.max(F.when(falls, fall)).alias("fall")
+    )  # fmt: skip
+    return by_epoch.select("cluster", "node", "raft_epoch", F.col("first.ref").alias("state_ref"), "fall.*")

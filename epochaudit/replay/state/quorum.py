@@ -40,6 +40,11 @@ def is_quorum_request() -> Column:
     return F.col("event_type").isin(VOTE, *OF_LEADERS, FETCH_SNAPSHOT) | is_raft_fetch()
 
 
+def is_state_of_voter() -> Column:
+    """The log line about a node's Raft state is one of a voter: of a state that only voters have, or it names whom the node voted for."""
+    return F.col("name").isin(*_OF_VOTERS) | F.col("replica_id").isNotNull()
+
+
 def maybe_parked() -> Column:
     """The request is a Fetch that waited. Up to 3.3 at least, a Fetch whose wait has expired is checked and answered by another thread
     than the one that changes the epoch (KafkaRaftClient.handleFetchRequest): between two reads of one answer it may change.
@@ -94,7 +99,7 @@ def _epochs_of_nodes(events: DataFrame) -> DataFrame:
     fell = F.struct(F.col("raft_epoch").alias("epoch"), F.max("raft_epoch").over(in_order).alias("highest"))
     lines = lines.withColumn("fell", F.when(falls, fell))
     lines = lines.withColumn("fell", F.last("fell", ignorenulls=True).over(in_order))
-    votes = F.col("name").isin(*_OF_VOTERS) | F.col("replica_id").isNotNull()
+    votes = is_state_of_voter()
     elects = F.col("name").isin(*WITH_LEADER) & (F.col("raft_epoch") > F.col("fell.epoch"))
     from_nothing = elects & (F.col("fell.epoch") == 0) & (F.col("raft_epoch") <= F.col("fell.highest"))
     return lines.groupBy("cluster").agg(
