@@ -35,9 +35,9 @@ def quorum_votes(events: DataFrame) -> DataFrame:
       candidate, vote_ref           to whom the voter gave its vote, and the request or, without one, the line; null: only unknown votes
       other_candidate, other_ref    another candidate to whom it gave its vote; null: none
       unknown_candidate, unknown_ref   another candidate that asked the voter, and whose answer is not recorded; null: none
-      state_ref       the first log line of the voter that names the epoch as its own; null: none
-      higher_epoch, higher_ref, lower_ref   its last line before it states this lower epoch, with its epoch, and the line that states it;
-                      null: its epoch did not fall to this one
+      state_ref       the log line of the voter that states the epoch as its own: the one with which it fell to the epoch, else the first;
+                      null: none
+      higher_epoch, higher_ref   the epoch that it fell from, and the line before, which states that; null: it did not fall to this epoch
       begins_again    as in `quorum_restarts`, or of the voter as in `unclear_restarts`
     """
     ballots = reduce(DataFrame.unionByName, (_granted(events), _own(events), _unanswered(events), _of_lines(events)))
@@ -61,7 +61,7 @@ def quorum_votes(events: DataFrame) -> DataFrame:
         F.when(differs, F.col("last.candidate")).alias("other_candidate"),
         F.when(differs, F.col("last.ref")).alias("other_ref"),
         F.col("unknown.candidate").alias("unknown_candidate"), F.col("unknown.ref").alias("unknown_ref"),
-        "state_ref", "higher_epoch", "higher_ref", "lower_ref",
+        "state_ref", "higher_epoch", "higher_ref",
         F.coalesce("begins_again", "may_begin_again").alias("begins_again"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id", "client_id", "group_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch", "correlation_id")),
@@ -124,7 +124,7 @@ def _of_lines(events: DataFrame) -> DataFrame:
 
 
 def _states(events: DataFrame) -> DataFrame:
-    """One row per voter and epoch that its log lines name as its own: state_ref, higher_epoch, higher_ref, lower_ref.
+    """One row per voter and epoch that its log lines state as its own: state_ref, higher_epoch, higher_ref.
 
     Of several falls to one epoch, the one from the highest.
     """
@@ -137,12 +137,11 @@ def _states(events: DataFrame) -> DataFrame:
         F.max(is_state_of_voter()).over(of_node).alias("votes"), F.lag(line).over(in_order).alias("before"),
     )  # fmt: skip
     falls = F.col("before.raft_epoch") > F.col("raft_epoch")
-    fall = F.struct(
-        F.col("before.raft_epoch").alias("higher_epoch"),
-        F.col("before.ref").alias("higher_ref"),
-        F.col("ref").alias("lower_ref"),
-    )
+    fall = F.struct(F.col("before.raft_epoch").alias("higher_epoch"), F.col("before.ref").alias("higher_ref"), "ref")
     by_epoch = lines.where("votes").groupBy("cluster", "node", "raft_epoch").agg(
         F.min(F.struct("place", "ref")).alias("first"), F.max(F.when(falls, fall)).alias("fall")
     )  # fmt: skip
-    return by_epoch.select("cluster", "node", "raft_epoch", F.col("first.ref").alias("state_ref"), "fall.*")
+    return by_epoch.select(
+        "cluster", "node", "raft_epoch", F.coalesce("fall.ref", "first.ref").alias("state_ref"),
+        "fall.higher_epoch", "fall.higher_ref",
+    )  # fmt: skip

@@ -41,11 +41,7 @@ class VotersEpochWentBack(Rule):
     KIP-595, A Raft Protocol for the Metadata Quorum; QuorumState.initialize, QuorumState.durableTransitionTo; FileQuorumStateStore.
     """
 
-    evidence = {
-        "the line with the lower epoch": "lower_ref",
-        "the line before it": "higher_ref",
-        "the first line in the epoch": "state_ref",
-    }
+    evidence = {"the voter's line with the epoch": "state_ref", "its line before, with a higher epoch": "higher_ref"}
     expected = "no epoch below {higher_epoch}, in which node {node} had been"
     observed = "node {node} states epoch {raft_epoch}"
     because = ("node {node} was in epoch {higher_epoch}", "its next line about its Raft state has epoch {raft_epoch}")
