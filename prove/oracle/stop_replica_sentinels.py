@@ -44,10 +44,11 @@ class Received:
 class Stopped:
     """An accepted StopReplica of a partition, with what its broker's log has before and after it.
 
-    held: the LeaderAndIsr that the replica is there by, none having deleted it since. published: the last UpdateMetadata before.
-    announced: since the last LeaderAndIsr the broker received that the topic is being deleted. ids: topic ids of the name, in the order in
-    which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next: the next request that
-    treats the partition as living, and is not out of date. failed: the process has answered 56 to a LeaderAndIsr since the held one.
+    held: the LeaderAndIsr that the replica is there by, none having deleted it since; of a deletion see `_of_records`. published: the
+    last UpdateMetadata before. announced: since that LeaderAndIsr the broker received that the topic is being deleted. ids: topic ids of
+    the name, in the order in which the broker first heard of them. deleted_before: a topic of the name was, before that LeaderAndIsr. next:
+    the next request that treats the partition as living, and is not out of date. failed: the process has answered 56 to a LeaderAndIsr
+    since the held one.
     """
 
     request: Control
@@ -106,11 +107,15 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
         for other, code in partitions(one)
         if other.name == stop.name and other.delete and code == 0
     ]
-    held = accepted[-1] if accepted and accepted[-1].request.id > max(deleted, default=-1) else None
+    deletes = stop.leader_epoch == EPOCH_DURING_DELETE
+    last = (_of_records(event.id, before, deleted) if deletes else accepted[-1]) if accepted else None
+    held = last if last is not None and last.request.id > max(deleted, default=-1) else None
     published = [one for one in before if one.request.api == UPDATE_METADATA]
-    if accepted:
+    if last is not None:
         announced = any(
-            one.deletes and one.request.id > accepted[-1].request.id and not _is_of_former(one, accepted[-1], before)
+            one.deletes
+            and one.request.id > last.request.id
+            and not _is_of_former(one, _of_records(one.request.id, before, deleted) if deletes else last, before)
             for one in published
         )
     else:
@@ -124,12 +129,30 @@ def _seen(history: History, event: Control, stop: Stop, process: int, shuts_down
     )  # fmt: skip
 
 
+def _of_records(id: int, received: list[Received], deleted: list[int]) -> Received:
+    """The last LeaderAndIsr before a request that is of the topic whose records the replica has.
+
+    That is the last of all, unless the broker had received that the topic with its id is being deleted: then the replica of another topic
+    has that topic's records still.
+    """
+    accepted = [one for one in received if one.request.id < id and one.request.api == LEADER_AND_ISR]
+    since = max((at for at in deleted if at < id), default=-1)
+    late = [one for one in accepted if _was_announced(one.state.topic_id, one, received)]
+    owned = [one for one in accepted if one not in late and one.request.id > since]
+    ids = {one.state.topic_id for one in (*owned[-1:], accepted[-1])}
+    return owned[-1] if len(ids) == 2 and None not in ids else accepted[-1]
+
+
+def _was_announced(id: str | None, before: Received, received: list[Received]) -> bool:
+    """The broker had received before that the topic with this id is being deleted."""
+    earlier = [one for one in received if one.request.id < before.request.id]
+    return id is not None and any(one.deletes and one.state.topic_id == id for one in earlier)
+
+
 def _is_of_former(deletion: Received, held: Received, received: list[Received]) -> bool:
     """It announces once more the deletion of a topic with another id than the replica has."""
     id = deletion.state.topic_id
-    if id is None or held.state.topic_id in (None, id):
-        return False
-    return any(one.deletes and one.state.topic_id == id and one.request.id < deletion.request.id for one in received)
+    return held.state.topic_id not in (None, id) and _was_announced(id, deletion, received)
 
 
 def _has_failed(history: History, event: Control, stop: Stop, accepted: int) -> bool:

@@ -133,7 +133,9 @@ def control(events: DataFrame) -> DataFrame:
                             line of this process states a creation, or the row has leader epoch 0 and partition epoch 0
       requests_missing_since_installed  a control request that came after the installed_* epoch is missing from the request log: a
                             controller numbers what it sends on a connection one by one (NetworkClient), and the broker logs all
-      accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion
+      accepted_*            the last LeaderAndIsr answered 0 for the partition since a deletion. Of a StopReplica of a deletion (leader
+                            epoch -2), accepted_leader_epoch, accepted_ref and held_topic_id are of the topic whose records the replica
+                            has, even if the broker has accepted a LeaderAndIsr of a topic that was deleted before
       storage_error_ref     the LeaderAndIsr that this process answered 56 (KAFKA_STORAGE_ERROR) since the last one answered 0: the
                             replica's log directory had failed
       former_leader_epoch   epoch that the replica had started at or accepted under an older broker epoch, if this process may still hold
@@ -456,11 +458,18 @@ def _announces_deletion() -> Column:
     return _answered(UPDATE_METADATA) & (F.col("leader") == LEADER_DURING_DELETE)
 
 
-def _announces_former_deletion() -> Column:
-    """The row announces once more that a former topic of the name is being deleted, as another one has the replica now."""
-    held = F.col("accepted.topic_id")
+def _announces_former_deletion(held: Column) -> Column:
+    """The row announces once more that a former topic of the name is being deleted; the replica has another topic id (held)."""
     stated = ~is_inferred(F.col("topic_id")) & ~is_inferred(held)
     return F.col("own_deletion_ref").isNotNull() & holds((F.col("topic_id") != held) & stated)
+
+
+def _taken_over() -> Column:
+    """The last accepted LeaderAndIsr is of a topic whose deletion had been announced before; the replica is of its successor.
+
+    A broker that has not stored the replica's topic id applies such a request (2.8). The log is still that of the successor.
+    """
+    return holds((F.col("owned.seq") > _deleted_seq()) & (F.col("owned.topic_id") != F.col("accepted.topic_id")))
 
 
 def _starts() -> Column:
@@ -524,6 +533,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
         {
             "installed": _latest(_starts(), row, before),
             "accepted": _latest(_lai_accepted(), row, before),
+            "owned": _latest(_lai_accepted() & F.col("own_deletion_ref").isNull(), row, before),
             "failed": _latest(failed, row, before),
             "named": _latest(_lai_accepted() & stated, row, before),
             "deleted": _latest(deletes_replica(), row, before),
@@ -535,8 +545,11 @@ def _partition_state(rows: DataFrame) -> DataFrame:
             "highest_leader_epoch": F.max(F.when(living | _starts(), F.col("leader_epoch"))).over(everywhere),
         }
     )
-    announces = _announces_deletion() & ~_announces_former_deletion()
-    rows = rows.withColumn("announced", _latest(announces, row, before))
+    of_accepted, of_records = (
+        _latest(_announces_deletion() & ~_announces_former_deletion(state["topic_id"]), row, before)
+        for state in (F.col("accepted"), F.when(_taken_over(), F.col("owned")).otherwise(F.col("accepted")))
+    )
+    rows = rows.withColumns({"announced": of_accepted, "announced_of_records": of_records})
     rows = rows.withColumns(
         {
             "alive": _latest(living & ~_outdated(), row, after),
@@ -616,16 +629,26 @@ def _installed() -> dict[str, Column]:
     }
 
 
+def _deletes() -> Column:
+    """The row is a StopReplica of a topic's deletion."""
+    return holds(F.col("leader_epoch") == EPOCH_DURING_DELETE)
+
+
+def _of_deletion(state: str) -> Column:
+    """A LeaderAndIsr before the row; for the StopReplica of a deletion the one of the topic whose records the replica has."""
+    return F.when(_deletes() & _taken_over(), F.col("owned")).otherwise(F.col(state))
+
+
 def _accepted() -> dict[str, Column]:
-    standing = _standing()
+    standing, accepted = _standing(), _of_deletion("accepted")
     failed = _in_process("failed") & (F.col("failed.seq") > F.coalesce("accepted.seq", F.lit(0)))
     of_other_topic = F.col("accepted.of_deleted_topic")
     return {
-        "accepted_leader_epoch": F.when(standing, F.col("accepted.leader_epoch")),
+        "accepted_leader_epoch": F.when(standing, accepted["leader_epoch"]),
         "accepted_controller_epoch": F.when(standing & ~of_other_topic, F.col("accepted.controller_epoch")),
         "accepted_in_process": standing & _in_process("accepted"),
         "accepted_replicas": F.when(standing, F.col("accepted.replicas")),
-        "accepted_ref": F.when(standing, F.col("accepted.ref")),
+        "accepted_ref": F.when(standing, accepted["ref"]),
         "storage_error_ref": F.when(failed, F.col("failed.ref")),
     }
 
@@ -636,17 +659,18 @@ def _named() -> dict[str, Column]:
     moved = (F.col("named.full_requests") < F.col("full_requests")) & (F.col("named.topic_id") != F.col("topic_id"))
     moved &= F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
     named = (F.col("named.seq") > _deleted_seq()) & ~holds(moved)
-    id_changed = named & (F.col("named.topic_id") != F.col("first_topic_id.topic_id"))
-    former = id_changed & (F.col("leader_epoch") == EPOCH_DURING_DELETE)
-    of_former_topic = F.col("announced.topic_id") != F.col("named.topic_id")
+    held = _of_deletion("named")
+    id_changed = named & (held["topic_id"] != F.col("first_topic_id.topic_id"))
+    former, announced = id_changed & _deletes(), F.col("announced_of_records")
+    of_former_topic = announced["topic_id"] != held["topic_id"]
     return {
-        "held_topic_id": F.when(named, F.col("named.topic_id")),
-        "held_topic": F.when(named, topic_in_words(F.col("named.topic_id"))),
-        "held_topic_id_ref": F.when(named, F.col("named.ref")),
+        "held_topic_id": F.when(named, held["topic_id"]),
+        "held_topic": F.when(named, topic_in_words(held["topic_id"])),
+        "held_topic_id_ref": F.when(named, held["ref"]),
         "moved_aside_ref": F.when(moved, F.col("named.ref")),
         "topic_id_changed": id_changed,
         "former_topic_id_ref": F.when(former, F.col("first_topic_id.ref")),
-        "former_deletion_ref": F.when(former & of_former_topic, F.col("announced.ref")),
+        "former_deletion_ref": F.when(former & of_former_topic, announced["ref"]),
         "requests_missing_since_named": named & (F.col("request_gaps") > F.col("named.request_gaps")),
         "named_in_process": named & _in_process("named"),
         "named_without_storing": named & F.col("named.stores_no_id"),
@@ -686,7 +710,8 @@ def _cached() -> dict[str, Column]:
     """Columns about the partition in the broker's metadata cache."""
     being_deleted = F.col("metadata.leader") == LEADER_DURING_DELETE
     cached = (F.col("metadata.process") == F.col("process")) & ~being_deleted
-    announced = F.coalesce(F.col("announced.seq") > F.col("accepted.seq"), being_deleted)  # of the topic that it has
+    of_topic = F.when(_deletes(), F.col("announced_of_records.seq")).otherwise(F.col("announced.seq"))
+    announced = F.coalesce(of_topic > _of_deletion("accepted")["seq"], being_deleted)
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
     gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.col("metadata.of_deleted_topic")
     gave_epoch = gave_epoch & ~holds(overlaps)

@@ -64,7 +64,7 @@ class StopReplicaSentinelMisused(Rule):
 
     evidence = {
         "the StopReplica request and its answer": "request_ref",
-        "the LeaderAndIsr in force": "accepted_ref",
+        "the last LeaderAndIsr of the topic": "accepted_ref",
         "where the topic id of a former topic of the name was stated": "former_topic_id_ref",
         "the announced deletion of a former topic of the name": "former_deletion_ref",
         "the topic treated as living afterwards": "alive_ref",

@@ -20,7 +20,8 @@ class DelayedDeleteHitRecreatedTopic(Rule):
     ## What it checks
     StopReplica names the topic, and in no version its id. The deletion sentinel -2 passes every leader epoch. The new
     topic's data is deleted from this broker if it accepts a StopReplica with -2 and deletePartition after a LeaderAndIsr
-    for the same name with a new topic id, and that new topic was not being deleted.
+    for the same name with a new topic id, and that new topic was not being deleted. If the broker then accepts a
+    LeaderAndIsr of the former topic, too (TI-01), the replica still has the new topic's records.
 
     ## Why it matters
     An existing topic's data is deleted although the broker followed the protocol, which has no fence here. KIP-516 planned
