@@ -36,6 +36,8 @@ LEADER_EPOCH_IN_STOP_REPLICA: Final = 3  # KIP-570
 TOPIC_ID_IN_LEADER_AND_ISR: Final = 5  # KIP-516
 TOPIC_ID_IN_UPDATE_METADATA: Final = 7
 EQUAL_EPOCHS_STOP_FROM: Final = (3, 4, 1)  # KAFKA-13972
+# before, the log is opened after the topic id was compared (Partition.checkOrSetTopicId)
+FIRST_TOPIC_ID_STORED_FROM: Final = (3, 0)
 
 
 def version_of(api: str, release: tuple[int, int]) -> int:
@@ -158,20 +160,24 @@ def _refused_whole(request: ControlRequest, code: int, rule: str) -> Outcome:
 
 
 def _leader_and_isr(request: ControlRequest, replicas: Replicas) -> Outcome:
-    """Topic id before leader epoch. A broker that has no replica compares neither."""
+    """Topic id before leader epoch. A broker that has no replica compares neither.
+
+    2.8 has no topic id of a replica that got one LeaderAndIsr, as those of a topic that was created again have.
+    """
     sent, held = request.stated, replicas.leader_epochs.get(request.replica, request.current.leader_epoch)
     if request.replica in replicas.deleted:
         replicas.deleted.remove(request.replica)
         replicas.leader_epochs[request.replica] = sent.leader_epoch
         return _applied({("LI-01", EXPOSED)} if sent.leader_epoch < held else set())
-    if request.version >= TOPIC_ID_IN_LEADER_AND_ISR and sent.topic_id != request.current.topic_id:
+    of_another_topic = request.version >= TOPIC_ID_IN_LEADER_AND_ISR and sent.topic_id != request.current.topic_id
+    if of_another_topic and (replicas.release >= FIRST_TOPIC_ID_STORED_FROM or request.topic not in replicas.recreated):
         return _refused(INCONSISTENT_TOPIC_ID, "TI-01")
     if sent.leader_epoch < held:
         return _refused(STALE_CONTROLLER_EPOCH, "LI-01")
     if sent.leader_epoch == held:
         return Outcome((NONE, STALE_CONTROLLER_EPOCH))  # the answer to a repetition, whatever its partition epoch
     replicas.leader_epochs[request.replica] = sent.leader_epoch
-    return _applied(set())
+    return _applied({("TI-01", EXPOSED)} if of_another_topic else set())
 
 
 def _stop_replica(request: ControlRequest, replicas: Replicas) -> Outcome:

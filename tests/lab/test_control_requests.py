@@ -63,6 +63,13 @@ def test_a_leader_and_isr_is_compared_by_topic_id_then_by_leader_epoch() -> None
     assert outcome(request(LEADER_AND_ISR, OLD, leader_epoch=5, topic_id="B"), release=OLD) == ((0, 0), set())
 
 
+def test_before_3_0_the_topic_id_of_the_first_leader_and_isr_is_not_stored() -> None:
+    former = request(LEADER_AND_ISR, (2, 8, 2), topic_id="B", leader_epoch=5)
+    assert outcome(former, release=(2, 8, 2), recreated="orders") == ((0, 0), {("TI-01", "exposed")})
+    assert outcome(former, release=(2, 8, 2), recreated="payments") == ((0, 103), {("TI-01", "fenced")})
+    assert outcome(former, release=(3, 0, 2), recreated="orders") == ((0, 103), {("TI-01", "fenced")})
+
+
 def test_a_repeated_leader_and_isr_is_refused_whatever_its_partition_epoch() -> None:
     assert outcome(request(LEADER_AND_ISR)) == outcome(request(LEADER_AND_ISR, partition_epoch=2)) == ((0, 11), set())
 
