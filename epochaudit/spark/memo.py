@@ -46,7 +46,7 @@ def checkpointed(table: Table) -> Table:
             if slot.table is None:
                 if is_remote(events.sparkSession):
                     _REMOTE.add(events.sparkSession)
-                slot.table = table(events).localCheckpoint(eager=False, storageLevel=storage_level(events.sparkSession))
+                slot.table = _computed(table(events))
             return slot.table
 
     return once
@@ -62,7 +62,17 @@ def as_leaf(rows: DataFrame) -> DataFrame:
     spark = rows.sparkSession
     if is_remote(spark) or not is_tuned_for_small_plans(spark):
         return rows
-    return rows.localCheckpoint(eager=False, storageLevel=storage_level(spark))
+    return _computed(rows)
+
+
+def _computed(rows: DataFrame) -> DataFrame:
+    """The rows as a checkpoint that is complete before anything reads it.
+
+    If the first job that reads it had to complete it, the audit might never end. That job marks the checkpoint as complete, while Spark's
+    scheduler looks at it for another job: each thread holds the lock that the other one waits for (RDDCheckpointData.checkpoint,
+    DAGScheduler.getCacheLocs; Spark 4.2).
+    """
+    return rows.localCheckpoint(eager=True, storageLevel=storage_level(rows.sparkSession))
 
 
 def share(events: DataFrame, others: DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a session of Spark Connect, whose client must not be asked anything while the interpreter ends."""
+"""Checkpoints: complete before they are read. The client of a Spark Connect session must not be asked while the interpreter ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from epochaudit.spark.memo import as_leaf, checkpointed, unpersist
 
 ROOT: Final = Path(__file__).parents[2]
 # A session and a table as those of Spark Connect, by the names of their modules: `close` is what the client would be asked.
@@ -37,3 +41,15 @@ def test_sessions_of_spark_connect_are_closed_before_the_interpreter_ends() -> N
         [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
     assert ran.stdout.split() == ["computed", "closed"]
+
+
+def test_a_checkpoint_is_complete_before_a_job_reads_it(spark: SparkSession) -> None:
+    """Two jobs that complete one checkpoint, and read it, may wait for each other for ever."""
+    events = spark.range(9)
+    table = checkpointed(lambda events: events.where("id > 4"))(events)
+    assert [_is_complete(rows) for rows in (table, as_leaf(table.where("id > 5")))] == [True, True]
+    unpersist(events)
+
+
+def _is_complete(rows: DataFrame) -> bool:
+    return bool(rows._jdf.queryExecution().analyzed().rdd().isCheckpointed())
