@@ -75,9 +75,9 @@ def voter_votes_twice(copy: Copy) -> Place:
 @mutation("RA-04", QUORUM, fetches=False)
 def voter_starts_with_an_older_copy(copy: Copy) -> Place:
     """A controller reaches epoch 9, and its next line about its Raft state has epoch 8, as if its directory had been restored."""
-    line = copy.line(SERVER_LOG, r"Completed transition to UnattachedState\(epoch=1, .*votedKey=Optional\[", node=2)
-    states = [re.sub(r"\bepoch=1\b", f"epoch={epoch}", line.text[26:]) for epoch in (9, 8)]
-    line.insert_after(*states)
+    voted = copy.line(SERVER_LOG, r"Completed transition to UnattachedState\(epoch=1, .*votedKey=Optional\[", node=2)
+    states = [re.sub(r"\bepoch=1\b", f"epoch={epoch}", voted.text[26:]) for epoch in (9, 8)]
+    copy.line(SERVER_LOG, r"Completed transition to FollowerState\(", node=2).insert_after(*states)
     return Place(node=2, evidence="Completed transition to UnattachedState(epoch=8, ")
 
 

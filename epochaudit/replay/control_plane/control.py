@@ -469,7 +469,10 @@ def _taken_over() -> Column:
 
     A broker that has not stored the replica's topic id applies such a request (2.8). The log is still that of the successor.
     """
-    return holds((F.col("owned.seq") > _deleted_seq()) & (F.col("owned.topic_id") != F.col("accepted.topic_id")))
+    return holds(
+        (F.col("of_present_topic.seq") > _deleted_seq())
+        & (F.col("of_present_topic.topic_id") != F.col("accepted.topic_id"))
+    )
 
 
 def _starts() -> Column:
@@ -533,7 +536,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
         {
             "installed": _latest(_starts(), row, before),
             "accepted": _latest(_lai_accepted(), row, before),
-            "owned": _latest(_lai_accepted() & F.col("own_deletion_ref").isNull(), row, before),
+            "of_present_topic": _latest(_lai_accepted() & F.col("own_deletion_ref").isNull(), row, before),
             "failed": _latest(failed, row, before),
             "named": _latest(_lai_accepted() & stated, row, before),
             "deleted": _latest(deletes_replica(), row, before),
@@ -547,7 +550,7 @@ def _partition_state(rows: DataFrame) -> DataFrame:
     )
     of_accepted, of_records = (
         _latest(_announces_deletion() & ~_announces_former_deletion(state["topic_id"]), row, before)
-        for state in (F.col("accepted"), F.when(_taken_over(), F.col("owned")).otherwise(F.col("accepted")))
+        for state in (F.col("accepted"), F.when(_taken_over(), F.col("of_present_topic")).otherwise(F.col("accepted")))
     )
     rows = rows.withColumns({"announced": of_accepted, "announced_of_records": of_records})
     rows = rows.withColumns(
@@ -636,7 +639,7 @@ def _deletes() -> Column:
 
 def _of_deletion(state: str) -> Column:
     """A LeaderAndIsr before the row; for the StopReplica of a deletion the one of the topic whose records the replica has."""
-    return F.when(_deletes() & _taken_over(), F.col("owned")).otherwise(F.col(state))
+    return F.when(_deletes() & _taken_over(), F.col("of_present_topic")).otherwise(F.col(state))
 
 
 def _accepted() -> dict[str, Column]:
