@@ -28,7 +28,10 @@ _OF_RUN: Final[ContextVar[Metrics | None]] = ContextVar("metrics of this run", d
 
 @dataclass(frozen=True)
 class FrameCost:
-    """Cost of a frame: its rows, a folded run counted once, and wall time of planning and of computing it, in seconds."""
+    """Cost of a frame: its rows, a folded run counted once, and wall time of planning and of computing it, in seconds.
+
+    Tables that it reads first are computed while it is planned.
+    """
 
     rows: int
     planning_seconds: float
