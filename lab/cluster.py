@@ -547,6 +547,12 @@ class Cluster:
         found: dict[str, Any] = self.admin(f"describe {topic}")["partitions"][partition]
         return found
 
+    def active_controller(self) -> int | None:
+        """The leader of the quorum, or the controller of a cluster with ZooKeeper; null if none is known."""
+        command, field = ("quorum", "leader") if self.mode == KRAFT else ("cluster", "controller")
+        active = self.admin(command, may_fail=True).get(field)
+        return None if active in (None, -1) else int(active)
+
     def wait_for_brokers(self, ids: Sequence[int]) -> None:
         """Until the controller takes exactly these brokers for alive."""
         wait_for(

@@ -182,8 +182,9 @@ def unsettled_of(report: Report) -> tuple[str, ...]:
             f"{report.late[0].path}{more} came late: its events before {report.settled_until} were not judged; "
             f"--rejudge {min(one.since for one in report.late)[:10]} judges it"
         )
+    truncations = new_truncations(report)
     for harmed in (True, None):
-        if truncated := [one for one in new_truncations(report) if one.harmed is harmed]:
+        if truncated := [one for one in truncations if one.harmed is harmed]:
             partitions = sorted({f"{one.topic or one.topic_id}-{one.partition}" for one in truncated})
             more = f" and {plural(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
             them = "it" if sum(one.records for one in truncated) == 1 else "them"

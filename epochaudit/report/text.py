@@ -87,9 +87,10 @@ def headline_parts(report: Report, questions: OpenQuestions) -> tuple[str, str]:
 def _headline(report: Report, questions: OpenQuestions) -> tuple[list[str], list[str]]:
     """The phrases of the answer, and those of the rest."""
     violations, exposed = report.counted(VIOLATION), report.counted(EXPOSED)
-    new = "new " if report.known or report.known_writes or known_truncations(report) else ""
+    truncations = known_truncations(report)
+    new = "new " if report.known or report.known_writes or truncations else ""
     missing = in_short(report)
-    rest = [*_known_in_short(report), *_unverifiable(report)]
+    rest = [*_known_in_short(report, len(truncations)), *_unverifiable(report)]
     if violations or exposed:
         found = f"{plural(violations, f'{new}violation')}, {exposed:,} {new}exposed{_consequences(report)}"
         lost = [what for what in (discarded_in_short(report), missing) if what]
@@ -104,15 +105,14 @@ def _headline(report: Report, questions: OpenQuestions) -> tuple[list[str], list
     return ([f"{mark} {missing}"], [none, *rest]) if missing else ([f"{mark} {none}"], rest)
 
 
-def _known_in_short(report: Report) -> list[str]:
+def _known_in_short(report: Report, truncations: int) -> list[str]:
     """What earlier runs reported, and what the baseline accepts."""
     writes = sum(one.batches for one in report.known_writes)
-    truncations = known_truncations(report)
     since = f" since {min(report.known.values())[:10]}" if report.known else ""
     return [
         *([f"{plural(len(report.known), 'finding')} known{since}"] if report.known else []),
         *([f"{plural(writes, 'acknowledged write')} known to be missing"] if writes else []),
-        *([f"{plural(len(truncations), 'known truncation')}"] if truncations else []),
+        *([f"{plural(truncations, 'known truncation')}"] if truncations else []),
         *([f"{plural(len(report.accepted), 'finding')} accepted"] if report.accepted else []),
     ]
 

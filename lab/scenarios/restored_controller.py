@@ -55,13 +55,8 @@ def restored_controller(cluster: Cluster) -> Expected:
 
 def _leader(cluster: Cluster) -> int:
     """The active controller."""
-    return wait_for("a controller is active", lambda: _known(cluster), 60)
+    return wait_for("a controller is active", cluster.active_controller, 60)
 
 
 def _is_replaced(cluster: Cluster, active: int) -> bool:
-    return _known(cluster) not in (None, active)
-
-
-def _known(cluster: Cluster) -> int | None:
-    leader = cluster.admin("quorum", may_fail=True).get("leader")
-    return None if leader in (None, -1) else int(leader)
+    return cluster.active_controller() not in (None, active)

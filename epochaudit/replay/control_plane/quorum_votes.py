@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import RAFT_STATE_CHANGED, RAFT_VOTE_ANSWERED, VOTE
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.state.quorum import is_state_of_voter, quorum_restarts, unclear_restarts
+from epochaudit.replay.state.quorum import (
+    epoch_falls,
+    is_state_of_voter,
+    quorum_restarts,
+    raft_states,
+    unclear_restarts,
+)
 
 VOTES: Final = (VOTE, RAFT_VOTE_ANSWERED, RAFT_STATE_CHANGED)
 
@@ -129,17 +135,13 @@ def _states(events: DataFrame) -> DataFrame:
     Of several falls to one epoch, the one from the highest.
     """
     of_node = Window.partitionBy("cluster", "node")
-    in_order = of_node.orderBy("file_order", "byte_offset")
-    line = F.struct("raft_epoch", ref().alias("ref"))
-    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
-    lines = lines.select(
-        "cluster", "node", "raft_epoch", ref().alias("ref"), F.row_number().over(in_order).alias("place"),
-        F.max(is_state_of_voter()).over(of_node).alias("votes"), F.lag(line).over(in_order).alias("before"),
+    lines = raft_states(events).select(
+        "cluster", "node", "raft_epoch", "before", ref().alias("ref"), F.struct("file_order", "byte_offset").alias("place"),
+        F.max(is_state_of_voter()).over(of_node).alias("votes"),
     )  # fmt: skip
-    falls = F.col("before.raft_epoch") > F.col("raft_epoch")
     fall = F.struct(F.col("before.raft_epoch").alias("higher_epoch"), F.col("before.ref").alias("higher_ref"), "ref")
     by_epoch = lines.where("votes").groupBy("cluster", "node", "raft_epoch").agg(
-        F.min(F.struct("place", "ref")).alias("first"), F.max(F.when(falls, fall)).alias("fall")
+        F.min(F.struct("place", "ref")).alias("first"), F.max(F.when(epoch_falls(), fall)).alias("fall")
     )  # fmt: skip
     return by_epoch.select(
         "cluster", "node", "raft_epoch", F.coalesce("fall.ref", "first.ref").alias("state_ref"),

@@ -16,7 +16,7 @@ from epochaudit.events.event_types import (
     RAFT_VOTE_ANSWERED,
     VOTE,
 )
-from epochaudit.events.views import holds, of_types
+from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import is_user_topic
 
@@ -38,6 +38,24 @@ def is_raft_fetch() -> Column:
 def is_quorum_request() -> Column:
     """The event is a request of the Raft protocol."""
     return F.col("event_type").isin(VOTE, *OF_LEADERS, FETCH_SNAPSHOT) | is_raft_fetch()
+
+
+_IN_ORDER: Final = ("file_order", "byte_offset")  # of one node's log
+
+
+def raft_states(events: DataFrame) -> DataFrame:
+    """One row per log line about a node's Raft state that states its epoch. Adds before: the node's line before it, as struct with
+    raft_epoch and ref; null for the first.
+    """
+    line = F.struct("raft_epoch", ref().alias("ref"))
+    in_order = Window.partitionBy("cluster", "node").orderBy(*_IN_ORDER)
+    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
+    return lines.withColumn("before", F.lag(line).over(in_order))
+
+
+def epoch_falls() -> Column:
+    """The line of `raft_states` has a lower epoch than the one before."""
+    return F.col("before.raft_epoch") > F.col("raft_epoch")
 
 
 def is_state_of_voter() -> Column:
@@ -92,12 +110,11 @@ def _epochs_of_nodes(events: DataFrame) -> DataFrame:
     """One row per cluster with lines about Raft states: elects_lower (a node logs a leader of a lower epoch than before), and nodes as
     arrays: recorded (have such lines), voters, emptied (fell to epoch 0, and then log a leader of an epoch no higher than before).
     """
-    in_order = Window.partitionBy("cluster", "node").orderBy("file_order", "byte_offset")
-    lines = of_types(events, RAFT_STATE_CHANGED).where(F.col("raft_epoch").isNotNull())
-    falls = F.lag("raft_epoch").over(in_order) > F.col("raft_epoch")
+    in_order = Window.partitionBy("cluster", "node").orderBy(*_IN_ORDER)
+    lines = raft_states(events)
     # where the epoch falls, the node may only repeat what its new disk has: a copy of an old one names a leader
     fell = F.struct(F.col("raft_epoch").alias("epoch"), F.max("raft_epoch").over(in_order).alias("highest"))
-    lines = lines.withColumn("fell", F.when(falls, fell))
+    lines = lines.withColumn("fell", F.when(epoch_falls(), fell))
     lines = lines.withColumn("fell", F.last("fell", ignorenulls=True).over(in_order))
     votes = is_state_of_voter()
     elects = F.col("name").isin(*WITH_LEADER) & (F.col("raft_epoch") > F.col("fell.epoch"))
