@@ -194,6 +194,18 @@ def test_lost_writes_without_a_finding_are_known_in_the_next_night(
     assert [len(report.known_writes) for report in last] == [0, len(first.lost_writes)] * 2
 
 
+@pytest.mark.thorough
+def test_truncations_are_known_in_the_next_night(capture: Callable[[str], Path], night: Night, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    copytree(capture("kraft-k1-healthy"), folder)
+    first = night(folder, ("TR-05", "TR-07"))
+    assert first.removals
+    assert first.known_removals == ()
+    (folder / "broker-1" / "server.log.late").write_text(appended(1, 5, 100))
+    second = night(folder, ("TR-05", "TR-07"))
+    assert second.known_removals == second.removals == first.removals
+
+
 def test_a_finding_is_new_again_when_it_is_found_again() -> None:
     changes = [("a", "open"), ("b", "open"), ("c", "overturned"), ("d", "open"), ("e", "open")]
     history = [{"run_id": run, "at": f"at {run}", "state": state} for run, state in changes]
