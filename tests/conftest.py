@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from pyspark.sql import DataFrame, SparkSession
+from xdist.scheduler import LoadFileScheduling
 
 from epochaudit.rules.catalogue import catalogue
 from epochaudit.spark.session import SMALL_PLANS, session
@@ -38,6 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("cluster"):
             item.add_marker("spark")
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("thorough", "minutes"))))
+
+
+class TogetherByPlans(LoadFileScheduling):
+    """Gives each file to one of the processes, and the files of tests/replay, whose tests share one events table, to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/replay" if nodeid.startswith("tests/replay/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherByPlans:
+    """Called by pytest-xdist in place of `--dist`."""
+    return TogetherByPlans(config, log)
 
 
 def capture_names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -31,5 +32,6 @@ def test_a_member_is_a_literal_of_spark(spark: SparkSession) -> None:
         (F.coalesce(code, F.lit(Errors.NONE)) == Errors.NONE).alias("b"),
         F.lit(Errors.NONE).alias("c"),
     )
-    assert typed.dtypes == [("a", "int"), ("b", "boolean"), ("c", "int")]
-    assert [tuple(row) for row in typed.collect()] == [(77, False, 0), (None, True, 0), (None, True, 0)]
+    of_numbers = [(77, False, 0), (None, True, 0), (None, True, 0)]
+    expected = spark.createDataFrame(of_numbers, "a int, b boolean, c int")
+    assert_df_equality(typed, expected, ignore_row_order=True, ignore_nullable=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row
 
 from epochaudit.replay.control_plane.broker_records import broker_records
 from epochaudit.replay.control_plane.metadata import metadata
 from epochaudit.replay.control_plane.voter_sets import voter_sets
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Event, Replay, of_table
+
+of_brokers = Replay(broker_records, order=("metadata_offset",))
+of_voters = Replay(voter_sets, order=("metadata_offset",))
+of_partitions = Replay(metadata, order=("clock",))
 
 GRANTED = """\
 | # | event_type | node | metadata_offset | request_error_code | broker_id | broker_epoch | incarnation_id | fenced | should_shut_down |
@@ -23,8 +27,9 @@ GRANTED = """\
 """
 
 
-def test_the_first_heartbeat_that_granted_the_shutdown_of_the_epoch_before(spark: SparkSession) -> None:
-    rows = broker_records(history(spark, GRANTED)).orderBy("metadata_offset").collect()
+@of_brokers.test
+def test_the_first_heartbeat_that_granted_the_shutdown_of_the_epoch_before() -> Checks:
+    rows = yield of_table(GRANTED)
     assert [row.granted_ref and row.granted_ref.line_in_split for row in rows] == [None, None, 4, None]
 
 
@@ -39,8 +44,9 @@ VOTERS = """\
 """
 
 
-def test_voters_are_compared_with_those_of_the_record_before(spark: SparkSession) -> None:
-    first, second, unknown = voter_sets(history(spark, VOTERS)).orderBy("metadata_offset").collect()
+@of_voters.test
+def test_voters_are_compared_with_those_of_the_record_before() -> Checks:
+    first, second, unknown = yield of_table(VOTERS)
     assert (first.first, first.earlier_voters, first.node) == (True, None, 7)
     assert (second.added, second.removed, second.earlier_offset) == (["1:X", "3:C"], ["1:A"], 1)
     assert (unknown.first, unknown.voters, unknown.added, unknown.removed) == (False, None, None, None)
@@ -60,17 +66,24 @@ LAST_KNOWN = """\
 """
 
 
-def elected(spark: SparkSession, release: str, elr: str = "1", unfenced: int = 4) -> tuple[bool, bool, bool]:
+def elects(release: str, elr: str = "1", unfenced: int = 4) -> list[Event]:
+    """The history in which broker 1 is elected, with that last known list, and unfenced at that offset."""
+    return of_table(LAST_KNOWN.format(release=release, elr=elr, unfenced=unfenced))
+
+
+def elected(rows: list[Row]) -> tuple[bool, bool, bool]:
     """elects_last_known, checks_last_known and returns of the record that elects."""
-    events = history(spark, LAST_KNOWN.format(release=release, elr=elr, unfenced=unfenced))
-    (row,) = metadata(events).where("elects").collect()
-    return (row.elects_last_known, row.checks_last_known, row.returns)
+    (row,) = (row for row in rows if row.elects)
+    return row.elects_last_known, row.checks_last_known, row.returns
 
 
-def test_the_last_known_leader_is_elected_and_unfenced_next(spark: SparkSession) -> None:
-    assert elected(spark, "4.0.1") == (True, False, True)
-    assert elected(spark, "4.1.0", unfenced=6) == (True, True, False)
+@of_partitions.test
+def test_the_last_known_leader_is_elected_and_unfenced_next() -> Checks:
+    unfenced_next, unfenced_later = yield elects("4.0.1"), elects("4.1.0", unfenced=6)
+    assert elected(unfenced_next) == (True, False, True)
+    assert elected(unfenced_later) == (True, True, False)
 
 
-def test_with_two_members_in_the_lists_it_is_not_the_last_known_leader(spark: SparkSession) -> None:
-    assert elected(spark, "4.0.1", elr="1,2") == (False, False, True)
+@of_partitions.test
+def test_with_two_members_in_the_lists_it_is_not_the_last_known_leader() -> Checks:
+    assert elected((yield elects("4.0.1", elr="1,2"))) == (False, False, True)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pyspark.sql import Row
 
-import pytest
-from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from epochaudit.events.schema import EVENTS
 from epochaudit.replay.control_plane.control import control
-from tests.replay.histories import history as history_of
-from tests.rules.case_files import read_cases
+from tests.replay.histories import Checks, Replay, of_table
 
-HISTORY = """## history
+replay = Replay(control, order=("correlation_id", "controller_id"))
 
+HISTORY = """
 | # | event_type | topic | partition | leader_epoch | controller_id | controller_epoch | correlation_id | error_code |arrival_ms|time_ms|
 |---|---|---|---|---|---|---|---|---|---|---|
 | up | PROCESS_STARTING | | | | | | | | | 500 |
@@ -30,44 +24,35 @@ HISTORY = """## history
 """
 
 
-@pytest.fixture
-def history(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    (tmp_path / "kip").mkdir()
-    (tmp_path / "kip" / "LI-01.md").write_text(HISTORY)
-    (case,) = read_cases(tmp_path, EVENTS)
-    return spark.createDataFrame(case.events, EVENTS)
+def requests_of(rows: list[Row]) -> dict[tuple[int, int], Row]:
+    """The requests by controller and correlation id."""
+    return {(row.controller_id, row.correlation_id): row for row in rows if row.is_request}
 
 
-def test_requests_are_ordered_by_state_change_log_and_not_by_their_completion(
-    spark: SparkSession, history: DataFrame
-) -> None:
-    requests = control(history).where("is_request")
-    actual = requests.select(
-        "controller_id", "correlation_id", "installed_leader_epoch", "highest_controller_epoch", "ordered_by"
-    )
-    expected = spark.createDataFrame(
-        [
-            (1, 7, None, None, "state_change_log"),
-            (2, 7, 3, 1, "state_change_log"),
-            (2, 8, 4, 2, "state_change_log"),
-        ],
-        actual.schema,
-    )
-    assert_df_equality(actual, expected, ignore_row_order=True, ignore_nullable=True)
-
-
-def test_the_same_correlation_id_of_another_controller_is_another_request(history: DataFrame) -> None:
-    lines = {
-        (row.controller_id, row.correlation_id): row.line_ref.time_ms
-        for row in control(history).where("is_request").select("controller_id", "correlation_id", "line_ref").collect()
+@replay.test
+def test_requests_are_ordered_by_state_change_log_and_not_by_their_completion() -> Checks:
+    requests = requests_of((yield of_table(HISTORY)))
+    assert {key: (row.installed_leader_epoch, row.highest_controller_epoch) for key, row in requests.items()} == {
+        (1, 7): (None, None),
+        (2, 7): (3, 1),
+        (2, 8): (4, 2),
     }
-    assert lines == {(1, 7): 1000, (2, 7): 5000, (2, 8): 5020}
+    assert {row.ordered_by for row in requests.values()} == {"state_change_log"}
 
 
-def test_clusters_do_not_mix(history: DataFrame) -> None:
-    other = history.withColumn("cluster", F.lit("other")).where(F.col("event_type") != "FOLLOWER_STARTS")
-    both = control(history.unionByName(other)).where((F.col("controller_id") == 2) & (F.col("correlation_id") == 7))
-    assert {row.cluster: row.installed_leader_epoch for row in both.collect()} == {"LI-01 history": 3, "other": None}
+@replay.test
+def test_the_same_correlation_id_of_another_controller_is_another_request() -> Checks:
+    requests = requests_of((yield of_table(HISTORY)))
+    times = {key: row.line_ref.time_ms for key, row in requests.items()}
+    assert times == {(1, 7): 1000, (2, 7): 5000, (2, 8): 5020}
+
+
+@replay.test
+def test_clusters_do_not_mix() -> Checks:
+    one, other = of_table(HISTORY, "one"), of_table(HISTORY, "other")
+    rows = yield [*one, *(event for event in other if event["event_type"] != "FOLLOWER_STARTS")]
+    of_each = {name: requests_of([row for row in rows if row.cluster == name]) for name in ("one", "other")}
+    assert {name: found[2, 7].installed_leader_epoch for name, found in of_each.items()} == {"one": 3, "other": None}
 
 
 UP_TO_2_5 = """
@@ -85,9 +70,11 @@ UP_TO_2_5 = """
 """
 
 
-def test_up_to_2_5_a_start_in_server_log_follows_the_request_that_stated_its_epoch(spark: SparkSession) -> None:
-    installed = {
-        (row.controller_id, row.correlation_id): (row.installed_leader_epoch, row.line_ref.time_ms)
-        for row in control(history_of(spark, UP_TO_2_5)).where("is_request AND topic = 't'").collect()
+@replay.test
+def test_up_to_2_5_a_start_in_server_log_follows_the_request_that_stated_its_epoch() -> Checks:
+    requests = requests_of([row for row in (yield of_table(UP_TO_2_5)) if row.topic == "t"])
+    assert {key: (row.installed_leader_epoch, row.line_ref.time_ms) for key, row in requests.items()} == {
+        (1, 7): (None, 1000),
+        (1, 8): (3, 1001),
+        (2, 7): (3, 9000),
     }
-    assert installed == {(1, 7): (None, 1000), (1, 8): (3, 1001), (2, 7): (3, 9000)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.frames import FRAMES
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+of_voters = Replay(FRAMES["voter_sets"].of, order=("node",))
+of_directories = Replay(FRAMES["log_directories"].of, order=("node",))
+of_offline_directories = Replay(FRAMES["offline_directories"].of, order=("node",))
 
 HISTORY = """
 | # | event_type | topic | topic_id | partition | raft_epoch | leader | leader_epoch | partition_epoch | isr | replicas | directories | broker_id | log_dirs | voters | metadata_offset |
@@ -20,7 +21,19 @@ HISTORY = """
 """  # noqa: E501
 
 
-@pytest.mark.parametrize("frame", ["voter_sets", "log_directories", "offline_directories"])
-def test_the_node_is_the_leader_of_the_records_epoch(spark: SparkSession, frame: str) -> None:
-    rows = FRAMES[frame].of(history(spark, HISTORY)).select("node").collect()
-    assert [row.node for row in rows] == [101]
+@of_voters.test
+def test_voters_have_the_leader_of_the_records_epoch() -> Checks:
+    (row,) = yield of_table(HISTORY)
+    assert row.node == 101
+
+
+@of_directories.test
+def test_directories_have_the_leader_of_the_records_epoch() -> Checks:
+    (row,) = yield of_table(HISTORY)
+    assert row.node == 101
+
+
+@of_offline_directories.test
+def test_offline_directories_have_the_leader_of_the_records_epoch() -> Checks:
+    (row,) = yield of_table(HISTORY)
+    assert row.node == 101

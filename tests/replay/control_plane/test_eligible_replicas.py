@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-from pyspark.sql import Row, SparkSession
-
 from epochaudit.replay.control_plane.eligible_replicas import eligible_replicas
 from epochaudit.replay.control_plane.registrations import registrations
-from tests.replay.histories import histories
+from tests.replay.histories import Checks, History, Replay, of_table
+
+of_lists = Replay(eligible_replicas, order=("metadata_offset",))
+of_registrations = Replay(registrations, order=("metadata_offset",))
 
 HEAD: Final = """\
 | # | event_type | metadata_offset | name | value | broker_id | topic | topic_id | partition | leader | isr | replicas | elr |
@@ -41,41 +41,38 @@ HISTORIES: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def judged(spark: SparkSession) -> dict[str, Row]:
-    """The only row of the frame `eligible_replicas` of each history, by its name."""
-    tables = {name: HEAD + "".join(rows) for name, rows in HISTORIES.items()}
-    rows = eligible_replicas(histories(spark, tables)).collect()
-    assert len(rows) == len(HISTORIES)
-    return by_history(rows)
+def lists(name: str) -> History:
+    """The history of that name; the frame `eligible_replicas` has one row of it."""
+    return of_table(HEAD + "".join(HISTORIES[name]))
 
 
-def by_history(rows: list[Row]) -> dict[str, Row]:
-    """The last row of each history, by its name."""
-    return {row.cluster.removeprefix("case "): row for row in rows}
-
-
-def test_a_topics_own_setting_precedes_that_of_the_cluster(judged: dict[str, Row]) -> None:
-    row = judged["own"]
+@of_lists.test
+def test_a_topics_own_setting_precedes_that_of_the_cluster() -> Checks:
+    (row,) = yield lists("own")
     assert (row.min_insync_replicas, row.min_insync_replicas_ref.line_in_split) == (3, 5)
 
 
-def test_a_setting_that_was_removed_does_not_count(judged: dict[str, Row]) -> None:
-    assert judged["removed"].min_insync_replicas == 2
+@of_lists.test
+def test_a_setting_that_was_removed_does_not_count() -> Checks:
+    (row,) = yield lists("removed")
+    assert row.min_insync_replicas == 2
 
 
-def test_settings_of_brokers_later_ones_and_those_before_the_topics_creation_do_not_count(
-    judged: dict[str, Row],
-) -> None:
-    assert judged["others"].min_insync_replicas == 2
+@of_lists.test
+def test_settings_of_brokers_later_ones_and_those_before_the_topics_creation_do_not_count() -> Checks:
+    (row,) = yield lists("others")
+    assert row.min_insync_replicas == 2
 
 
-def test_of_a_topic_whose_creation_is_not_recorded_the_setting_is_unknown(judged: dict[str, Row]) -> None:
-    assert judged["uncreated"].min_insync_replicas is None
+@of_lists.test
+def test_of_a_topic_whose_creation_is_not_recorded_the_setting_is_unknown() -> Checks:
+    (row,) = yield lists("uncreated")
+    assert row.min_insync_replicas is None
 
 
-def test_partition_0_has_had_between_the_fewest_and_the_most_replicas(judged: dict[str, Row]) -> None:
-    row = judged["changed"]
+@of_lists.test
+def test_partition_0_has_had_between_the_fewest_and_the_most_replicas() -> Checks:
+    (row,) = yield lists("changed")
     assert (row.partition_0_replicas, row.most_partition_0_replicas) == (2, 4)
 
 
@@ -107,25 +104,26 @@ REGISTERED: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def registered(spark: SparkSession) -> dict[str, Row]:
-    """The last row of the frame `registrations` of each history, by its name."""
-    tables = {name: REGISTRATIONS + rows for name, rows in REGISTERED.items()}
-    return by_history(registrations(histories(spark, tables)).orderBy("metadata_offset").collect())
+def registered(name: str) -> History:
+    """The history of that name; its last row of the frame `registrations` is the one that counts."""
+    return of_table(REGISTRATIONS + REGISTERED[name])
 
 
-def test_a_registration_has_the_lists_at_its_offset_and_what_the_broker_states(registered: dict[str, Row]) -> None:
-    row = registered["accepted"]
+@of_registrations.test
+def test_a_registration_has_the_lists_at_its_offset_and_what_the_broker_states() -> Checks:
+    *_, row = yield registered("accepted")
     assert (row.eligible_in, row.partition, row.eligible_elr) == (1, 0, [2, 3])
     assert (row.stated_epoch, row.previous_broker_epoch, row.clean, row.unregistered) == (1, 1, True, False)
     assert row.request_ref.line_in_split == 5
 
 
-def test_requests_of_one_incarnation_that_state_two_epochs_state_none(registered: dict[str, Row]) -> None:
-    row = registered["two epochs"]
+@of_registrations.test
+def test_requests_of_one_incarnation_that_state_two_epochs_state_none() -> Checks:
+    *_, row = yield registered("two epochs")
     assert (row.stated_epoch, row.clean) == (None, None)
 
 
-def test_a_version_without_the_field_states_no_clean_shutdown(registered: dict[str, Row]) -> None:
-    row = registered["old version"]
+@of_registrations.test
+def test_a_version_without_the_field_states_no_clean_shutdown() -> Checks:
+    *_, row = yield registered("old version")
     assert (row.stated_epoch, row.clean) == (-1, False)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.control_plane.heartbeats import heartbeats
 from epochaudit.replay.control_plane.log_copies import log_copies
 from epochaudit.replay.control_plane.registrations import registrations
-from tests.replay.histories import histories, history
+from tests.replay.histories import Checks, Replay, of_table
+
+of_copies = Replay(log_copies, order=("metadata_offset",))
+of_registrations = Replay(registrations, order=("metadata_offset",))
+of_heartbeats = Replay(heartbeats, order=("broker_id",))
 
 
-def test_the_other_copy_is_the_first_that_differs_else_the_next(spark: SparkSession) -> None:
-    events = history(
-        spark,
+@of_copies.test
+def test_the_other_copy_is_the_first_that_differs_else_the_next() -> Checks:
+    rows = yield of_table(
         """
 | # | event_type | metadata_offset | raft_epoch | file | broker_id | broker_epoch |
 |---|---|---|---|---|---|---|
@@ -22,13 +24,16 @@ def test_the_other_copy_is_the_first_that_differs_else_the_next(spark: SparkSess
 | a1 | FENCE_BROKER_RECORD | 1 | 1 | a.txt | 1 | 11 |
 | b1 | FENCE_BROKER_RECORD | 1 | 1 | b.txt | 1 | 11 |
 | c1 | FENCE_BROKER_RECORD | 1 | 1 | c.txt | 1 | 11 |
-""",
+"""
     )
-    rows = log_copies(events).select("metadata_offset", "record_ref.file", "other_ref.file").collect()
-    assert sorted(tuple(row) for row in rows) == [(0, "a.txt", "c.txt"), (1, "a.txt", "b.txt")]
+    assert [(row.metadata_offset, row.record_ref.file, row.other_ref.file) for row in rows] == [
+        (0, "a.txt", "c.txt"),
+        (1, "a.txt", "b.txt"),
+    ]
 
 
-def test_an_unregistered_broker_has_no_registration_before(spark: SparkSession) -> None:
+@of_registrations.test
+def test_an_unregistered_broker_has_no_registration_before() -> Checks:
     table = """
 | # | event_type | topic | topic_id | partition | leader | leader_epoch | partition_epoch | isr | elr | replicas | broker_id | broker_epoch | incarnation_id | fenced | metadata_offset | name | value |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -40,15 +45,16 @@ def test_an_unregistered_broker_has_no_registration_before(spark: SparkSession) 
 """  # noqa: E501
     unregistered = "| u | UNREGISTER_BROKER_RECORD | | | | | | | | | | 2 | 3 | | | 4 | | |\n"
     fenced = unregistered.replace("UNREGISTER", "FENCE")
-    tables = {name: table.format(between=line) for name, line in (("unregistered", unregistered), ("fenced", fenced))}
-    rows = registrations(histories(spark, tables)).where("incarnation_id = 'B'")
-    found = rows.select("cluster", "previous_broker_epoch", "previous_ref.byte_offset").collect()
-    assert sorted(tuple(row) for row in found) == [("case fenced", 3, 400), ("case unregistered", None, None)]
+    after_fencing, after_removal = yield tuple(of_table(table.format(between=line)) for line in (fenced, unregistered))
+    [fenced_before] = (row for row in after_fencing if row.incarnation_id == "B")
+    [removed_before] = (row for row in after_removal if row.incarnation_id == "B")
+    assert (fenced_before.previous_broker_epoch, fenced_before.previous_ref.byte_offset) == (3, 400)
+    assert (removed_before.previous_broker_epoch, removed_before.previous_ref) == (None, None)
 
 
-def test_a_heartbeat_has_the_record_of_its_registration_unless_a_snapshot_has_it(spark: SparkSession) -> None:
-    events = history(
-        spark,
+@of_heartbeats.test
+def test_a_heartbeat_has_the_record_of_its_registration_unless_a_snapshot_has_it() -> Checks:
+    of_snapshot, of_record = yield of_table(
         """
 | # | event_type | node | broker_id | broker_epoch | incarnation_id | fenced | want_fence | want_shut_down | current_metadata_offset | metadata_offset | in_snapshot |
 |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -56,7 +62,7 @@ def test_a_heartbeat_has_the_record_of_its_registration_unless_a_snapshot_has_it
 | r2 | REGISTER_BROKER_RECORD | | 2 | 498 | B | true | | | | 500 | |
 | h1 | BROKER_HEARTBEAT | 100 | 1 | 90 | | false | false | false | 510 | | |
 | h2 | BROKER_HEARTBEAT | 100 | 2 | 498 | | false | false | false | 510 | | |
-""",  # noqa: E501
+"""  # noqa: E501
     )
-    rows = heartbeats(events).select("broker_id", "registered_offset", "registered_ref.byte_offset").collect()
-    assert sorted(tuple(row) for row in rows) == [(1, None, None), (2, 500, 200)]
+    assert (of_snapshot.broker_id, of_snapshot.registered_offset, of_snapshot.registered_ref) == (1, None, None)
+    assert (of_record.broker_id, of_record.registered_offset, of_record.registered_ref.byte_offset) == (2, 500, 200)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.control_plane.leadership import leadership
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(leadership, order=("topic", "topic_id", "leader_epoch"))
 
 
-def test_epochs_belong_to_a_topic_id_and_every_source_counts(spark: SparkSession) -> None:
-    events = history(
-        spark,
+@replay.test
+def test_epochs_belong_to_a_topic_id_and_every_source_counts() -> Checks:
+    rows = yield of_table(
         """
 | # | event_type | node | topic | topic_id | partition | leader | leader_epoch | partition_epoch | response_leader_epoch | api_version | error_code | isr | metadata_offset | response_leader |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -21,14 +21,10 @@ def test_epochs_belong_to_a_topic_id_and_every_source_counts(spark: SparkSession
 | m | METADATA | 3 | t | A | 0 |  |  |  | 1 | 12 | 0 |  |  | 2 |
 | o | METADATA | 3 | t | A | 0 |  |  |  | 1 | 8 | 0 |  |  | 9 |
 | d | LEADER_STARTS | 3 | t | B | 0 |  | 0 |  |  |  |  |  |  |  |
-""",  # noqa: E501
+"""  # noqa: E501
     )
-    rows = (
-        leadership(events)
-        .select("topic", "topic_id", "leader_epoch", "lowest_leader", "highest_leader", "statements")
-        .collect()
-    )
-    assert sorted(tuple(row) for row in rows) == [
+    names = ("topic", "topic_id", "leader_epoch", "lowest_leader", "highest_leader", "statements")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("t", "A", 0, 1, 1, 1),
         ("t", "A", 1, 2, 2, 3),
         ("t", "B", 0, 3, 3, 1),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from random import Random
 from typing import Any, Final
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pyspark.sql import Row, SparkSession
-
-from epochaudit.events.schema import EVENTS
 from epochaudit.replay.control_plane.metadata import metadata
+from tests.replay.histories import Checks, Event, Replay
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAtA"
-Event = dict[str, Any]
+
+replay = Replay(metadata, order=("clock",))
 
 
 def record(event_type: str, offset: int, **columns: Any) -> Event:
@@ -34,18 +31,14 @@ def change(offset: int, **columns: Any) -> Event:
 
 
 def of(cluster: str, event: Event) -> Event:
-    """The event in another cluster: one query about several takes no longer than about one."""
+    """The event in another cluster."""
     return event | {"cluster": cluster}
 
 
-def replayed(spark: SparkSession, events: Iterable[Event]) -> list[Row]:
-    rows = [tuple(event.get(name) for name in EVENTS.names) for event in events]
-    return metadata(spark.createDataFrame(rows, EVENTS)).orderBy("cluster", "clock").collect()
-
-
-def test_a_change_raises_the_partition_epoch_and_the_leader_epoch_only_with_the_leader(spark: SparkSession) -> None:
+@replay.test
+def test_a_change_raises_the_partition_epoch_and_the_leader_epoch_only_with_the_leader() -> Checks:
     created = partition(0, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3], replicas=[1, 2, 3])
-    after = replayed(spark, [created, change(1, isr=[1, 2]), change(2, leader=1), change(3, leader=-1, isr=[])])
+    after = yield [created, change(1, isr=[1, 2]), change(2, leader=1), change(3, leader=-1, isr=[])]
     assert [(row.leader, row.leader_epoch, row.partition_epoch, row.isr) for row in after] == [
         (1, 0, 0, [1, 2, 3]),
         (1, 0, 1, [1, 2]),
@@ -61,27 +54,28 @@ def test_a_change_raises_the_partition_epoch_and_the_leader_epoch_only_with_the_
     assert all(row.replicas == [1, 2, 3] for row in after)
 
 
-def test_without_the_first_record_the_epochs_are_unknown(spark: SparkSession) -> None:
-    (row,) = replayed(spark, [change(70, leader=2)])
+@replay.test
+def test_without_the_first_record_the_epochs_are_unknown() -> Checks:
+    (row,) = yield [change(70, leader=2)]
     assert (row.leader, row.leader_epoch, row.partition_epoch, row.isr) == (2, None, None, None)
 
 
-def test_a_snapshot_replaces_the_state_before_its_end_offset(spark: SparkSession) -> None:
+@replay.test
+def test_a_snapshot_replaces_the_state_before_its_end_offset() -> Checks:
     snapshot = {"in_snapshot": True, "file": "00000000000000000070-0000000002.checkpoint"}
     whole = partition(3, leader=2, leader_epoch=8, partition_epoch=20, isr=[2], replicas=[2], **snapshot)
-    row = replayed(spark, [change(70, leader=2), whole])[-1]
+    row = (yield [change(70, leader=2), whole])[-1]
     assert (row.metadata_offset, row.leader_epoch, row.partition_epoch, row.isr) == (70, 9, 21, [2])
 
 
-def test_members_have_the_standing_of_their_registrations_at_the_offset(spark: SparkSession) -> None:
+@replay.test
+def test_members_have_the_standing_of_their_registrations_at_the_offset() -> Checks:
     broker = [record("REGISTER_BROKER_RECORD", i, broker_id=i + 1, broker_epoch=i, fenced=False) for i in range(3)]
     fenced = record("BROKER_REGISTRATION_CHANGE_RECORD", 4, broker_id=1, broker_epoch=0, fenced=True)
     leaving = record("BROKER_REGISTRATION_CHANGE_RECORD", 6, broker_id=2, broker_epoch=1, in_controlled_shutdown=True)
     unregistered = record("UNREGISTER_BROKER_RECORD", 8, broker_id=3, broker_epoch=2)
     created = partition(3, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3], replicas=[1, 2, 3])
-    rows = replayed(
-        spark, [*broker, created, fenced, change(5, leader=2), leaving, change(7, leader=3), unregistered, change(9)]
-    )
+    rows = yield [*broker, created, fenced, change(5, leader=2), leaving, change(7, leader=3), unregistered, change(9)]
     assert [row.ineligible_members for row in rows] == [
         [],
         ["1 fenced"],
@@ -91,18 +85,18 @@ def test_members_have_the_standing_of_their_registrations_at_the_offset(spark: S
     assert [row.ineligible_ref and row.ineligible_ref.byte_offset for row in rows] == [None, 400, 400, 400]
 
 
-def test_a_broker_without_records_is_unregistered_only_if_the_log_is_complete(spark: SparkSession) -> None:
+@replay.test
+def test_a_broker_without_records_is_unregistered_only_if_the_log_is_complete() -> Checks:
     created = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1], "replicas": [1]}
-    complete, cut = replayed(spark, [of("complete", partition(0, **created)), of("cut", partition(9, **created))])
+    complete, cut = yield [of("complete", partition(0, **created)), of("cut", partition(9, **created))]
     assert (complete.standings, cut.standings) == (["unregistered"], ["unknown"])
 
 
-def test_the_controller_is_the_raft_leader_of_the_records_epoch(spark: SparkSession) -> None:
+@replay.test
+def test_the_controller_is_the_raft_leader_of_the_records_epoch() -> Checks:
     elected = [record("LEADER_CHANGE", offset, raft_epoch=offset, leader=100 + offset) for offset in (0, 2)]
     state = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1], "replicas": [1]}
-    rows = replayed(
-        spark, [*elected, partition(1, raft_epoch=0, **state), change(3, raft_epoch=2), change(4, raft_epoch=7)]
-    )
+    rows = yield [*elected, partition(1, raft_epoch=0, **state), change(3, raft_epoch=2), change(4, raft_epoch=7)]
     assert [row.node for row in rows] == [100, 102, None]
 
 
@@ -111,7 +105,8 @@ RELEASES: Final = [
 ]  # fmt: skip
 
 
-def test_the_controllers_release(spark: SparkSession) -> None:
+@replay.test
+def test_the_controllers_release() -> Checks:
     events = []
     for level, version, _ in RELEASES:
         cluster = f"{level} {version}"
@@ -122,31 +117,34 @@ def test_the_controllers_release(spark: SparkSession) -> None:
         if version:
             started = record("KAFKA_VERSION", 0, source="server_log", node=100, name="kafka", value=version)
             events.append(of(cluster, started))
-    found = [(row.cluster, row.checks_eligibility) for row in replayed(spark, events)]
+    after = yield events
+    found = [(row.cluster, row.checks_eligibility) for row in after]
     assert found == sorted((f"{level} {version}", checks) for level, version, checks in RELEASES)
 
 
-changes = st.lists(
-    st.tuples(st.none() | st.sampled_from([-1, 1, 2, 3]), st.none() | st.lists(st.integers(1, 3), unique=True)),
-    max_size=12,
-)
+def random_changes(random: Random) -> list[tuple[int | None, list[int] | None]]:
+    """Up to twelve changes of the leader, of the ISR, of both or of nothing."""
+    leaders = (None, -1, 1, 2, 3)
+    isrs = (None, [], *(random.sample((1, 2, 3), size) for size in (1, 2, 3)))
+    return [(random.choice(leaders), random.choice(isrs)) for _ in range(random.randint(0, 12))]
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(histories=st.lists(changes, min_size=5, max_size=30))
-def test_the_merge_agrees_with_a_replay_in_plain_python(spark: SparkSession, histories: list[list[Any]]) -> None:
+@replay.test
+def test_the_merge_agrees_with_a_replay_in_plain_python() -> Checks:
+    random = Random(23)  # noqa: S311  the same histories each time
     events, expected = [], []
-    for number, history in enumerate(histories):
-        state = {"leader": 1, "leader_epoch": 0, "partition_epoch": 0, "isr": [1, 2, 3]}
+    for number in range(90):
+        leader, leader_epoch, partition_epoch, isr = 1, 0, 0, [1, 2, 3]
         cluster = f"{number:03}"
+        state = {"leader": leader, "leader_epoch": leader_epoch, "partition_epoch": partition_epoch, "isr": isr}
         events.append(of(cluster, partition(0, replicas=[1, 2, 3], **state)))
-        expected.append(tuple(state.values()))
-        for offset, (leader, isr) in enumerate(history, 1):
-            events.append(of(cluster, change(offset, leader=leader, isr=isr)))
-            state["partition_epoch"] += 1
-            state["leader_epoch"] += leader is not None
-            state["leader"] = state["leader"] if leader is None else leader
-            state["isr"] = state["isr"] if isr is None else isr
-            expected.append(tuple(state.values()))
-    found = [(row.leader, row.leader_epoch, row.partition_epoch, row.isr) for row in replayed(spark, events)]
-    assert found == expected
+        expected.append((leader, leader_epoch, partition_epoch, isr))
+        for offset, (new_leader, new_isr) in enumerate(random_changes(random), 1):
+            events.append(of(cluster, change(offset, leader=new_leader, isr=new_isr)))
+            partition_epoch += 1
+            leader_epoch += new_leader is not None
+            leader = leader if new_leader is None else new_leader
+            isr = isr if new_isr is None else new_isr
+            expected.append((leader, leader_epoch, partition_epoch, isr))
+    after = yield events
+    assert [(row.leader, row.leader_epoch, row.partition_epoch, row.isr) for row in after] == expected

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row
 
 from epochaudit.replay.data_plane.acknowledgements import acknowledgements
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(acknowledgements, order=("base_offset",))
 
 # Broker 1 follows from 10,000 on, and leads from 30,000 on.
 WRITES = """
@@ -21,11 +23,15 @@ WRITES = """
 """
 
 
-def test_a_follower_is_certain_only_between_its_lines(spark: SparkSession) -> None:
-    rows = acknowledgements(history(spark, WRITES)).select(
-        "base_offset", "leader_epoch", "led", "followed_epoch", "followed_ref.time_ms"
-    )
-    assert sorted(tuple(row) for row in rows.collect()) == [
+def followed_ms(row: Row) -> int | None:
+    """The time of the line with which the broker became a follower."""
+    return None if row.followed_ref is None else row.followed_ref.time_ms
+
+
+@replay.test
+def test_a_follower_is_certain_only_between_its_lines() -> Checks:
+    rows = yield of_table(WRITES)
+    assert [(row.base_offset, row.leader_epoch, row.led, row.followed_epoch, followed_ms(row)) for row in rows] == [
         (5, None, False, None, None),
         (9, None, False, 6, 10000),
         (11, 7, True, None, None),
@@ -49,6 +55,7 @@ FOLLOWS = """
 """
 
 
-def test_the_line_of_the_follower_is_referenced_and_no_other_of_that_epoch(spark: SparkSession) -> None:
-    rows = acknowledgements(history(spark, FOLLOWS)).select("topic", "followed_epoch", "followed_ref.time_ms")
-    assert sorted(tuple(row) for row in rows.collect()) == [("t", 0, 10000), ("u", 6, 11000)]
+@replay.test
+def test_the_line_of_the_follower_is_referenced_and_no_other_of_that_epoch() -> Checks:
+    rows = yield of_table(FOLLOWS)
+    assert [(row.topic, row.followed_epoch, followed_ms(row)) for row in rows] == [("t", 0, 10000), ("u", 6, 11000)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.data_plane.epoch_queries import epoch_queries
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(epoch_queries, order=("time_ms",))
 
 # Epoch 7 starts at 100: both answers are below.
 LATEST = """
@@ -18,6 +18,8 @@ LATEST = """
 """
 
 
-def test_another_answer_bears_witness_and_no_answer_to_itself(spark: SparkSession) -> None:
-    rows = epoch_queries(history(spark, LATEST)).select("time_ms", "held_start", "witness_ref.time_ms")
-    assert sorted(tuple(row) for row in rows.collect()) == [(5000, 100, 7000), (7000, 100, None)]
+@replay.test
+def test_another_answer_bears_witness_and_no_answer_to_itself() -> Checks:
+    first, second = yield of_table(LATEST)
+    assert (first.time_ms, first.held_start, first.witness_ref.time_ms) == (5000, 100, 7000)
+    assert (second.time_ms, second.held_start, second.witness_ref) == (7000, 100, None)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.data_plane.fetches import fetches
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(fetches, order=("session_id", "partition", "session_epoch", "correlation_id"))
 
 
-def test_a_partition_left_to_the_session_was_asked_for_in_the_epoch_that_last_listed_it(spark: SparkSession) -> None:
-    events = history(
-        spark,
+@replay.test
+def test_a_partition_left_to_the_session_was_asked_for_in_the_epoch_that_last_listed_it() -> Checks:
+    rows = yield of_table(
         """
 | # | event_type | topic | partition | session_id | session_epoch | in_request | in_response | current_leader_epoch | error_code |
 |---|---|---|---|---|---|---|---|---|---|
@@ -20,14 +20,10 @@ def test_a_partition_left_to_the_session_was_asked_for_in_the_epoch_that_last_li
 | d | FETCH | t | 0 | 9 | 3 | false | true | | 0 |
 | e | FETCH | t | 0 | 8 | 5 | false | true | | 0 |
 | f | FETCH | t | 1 | 9 | 4 | false | true | | 0 |
-""",
+"""
     )
-    rows = (
-        fetches(events)
-        .select("session_id", "partition", "session_epoch", "current_leader_epoch", "epoch_source")
-        .collect()
-    )
-    assert sorted(tuple(row) for row in rows) == [
+    names = ("session_id", "partition", "session_epoch", "current_leader_epoch", "epoch_source")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         (8, 0, 5, None, "unknown"),
         (9, 0, 0, 3, "request"),
         (9, 0, 1, 3, "session"),
@@ -36,9 +32,9 @@ def test_a_partition_left_to_the_session_was_asked_for_in_the_epoch_that_last_li
     ]
 
 
-def test_the_epoch_held_is_a_range_while_it_changes_and_unknown_after_a_restart(spark: SparkSession) -> None:
-    events = history(
-        spark,
+@replay.test
+def test_the_epoch_held_is_a_range_while_it_changes_and_unknown_after_a_restart() -> Checks:
+    rows = yield of_table(
         """
 | # | event_type | topic | topic_id | partition | leader_epoch | correlation_id | current_leader_epoch | error_code | arrival_ms | time_ms |
 |---|---|---|---|---|---|---|---|---|---|---|
@@ -51,12 +47,10 @@ def test_the_epoch_held_is_a_range_while_it_changes_and_unknown_after_a_restart(
 | h | FETCH | t | | 0 | | 3 | 4 | 0 | 2200 | 2300 |
 | p | PROCESS_STARTING | | | | | | | | | 5000 |
 | i | FETCH | t | | 0 | | 4 | 4 | 0 | 6000 | 6100 |
-""",
+"""
     )
-    rows = fetches(events).select(
-        "correlation_id", "topic", "topic_id", "held_min", "held_max", "held_complete", "leader_epoch"
-    )
-    assert sorted(tuple(row) for row in rows.collect()) == [
+    names = ("correlation_id", "topic", "topic_id", "held_min", "held_max", "held_complete", "leader_epoch")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         (1, "t", "A", 3, 3, True, 3),
         (2, "t", "A", 3, 4, True, None),
         (3, "t", "A", 4, 4, True, 4),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-
 from epochaudit.replay.data_plane.group_generations import group_generations
 from epochaudit.replay.data_plane.simple_commits import simple_commits
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+of_generations = Replay(group_generations, order=("correlation_id",))
+of_simple_commits = Replay(simple_commits, order=("group_id", "correlation_id"))
 
 ONE, TWO = "till-1-11111111-1111-1111-1111-111111111111", "till-1-22222222-2222-2222-2222-222222222222"
 HEADER = """
@@ -36,26 +36,23 @@ SIMPLE = f"""{HEADER}
 """
 
 
-@pytest.fixture(scope="module")
-def static(spark: SparkSession) -> DataFrame:
-    return group_generations(history(spark, STATIC))
-
-
-def test_a_static_member_is_replaced_a_second_after_another_one_synchronised(static: DataFrame) -> None:
-    rows = static.select("member_id", "correlation_id", "group_instance_id", "after_replacement", "replaced_by")
-    assert sorted(tuple(row) for row in rows.collect()) == [
+@of_generations.test
+def test_a_static_member_is_replaced_a_second_after_another_one_synchronised() -> Checks:
+    rows = yield of_table(STATIC)
+    names = ("member_id", "correlation_id", "group_instance_id", "after_replacement", "replaced_by")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         (ONE, 5, "till-1", False, None),
         (ONE, 6, "till-1", True, TWO),
         (TWO, 7, "till-1", False, None),
     ]
 
 
-def test_a_commit_without_generation_is_enclosed_by_those_of_a_member_in_one_generation(spark: SparkSession) -> None:
-    rows = simple_commits(history(spark, SIMPLE)).select(
-        "group_id", "correlation_id", "enclosed", "member_id", "member_generation", "has_members"
-    )
+@of_simple_commits.test
+def test_a_commit_without_generation_is_enclosed_by_those_of_a_member_in_one_generation() -> Checks:
+    rows = yield of_table(SIMPLE)
+    names = ("group_id", "correlation_id", "enclosed", "member_id", "member_generation", "has_members")
     # the commits at 10,990 and 29,490 are within a second of the member's first and last one
-    assert sorted(tuple(row) for row in rows.collect()) == [
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("alone", 7, False, None, None, False),
         ("billing", 2, False, None, None, True),
         ("billing", 3, True, ONE, 4, True),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from epochaudit.replay.data_plane.high_watermarks import high_watermarks
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(high_watermarks, order=("partition", "log_start"))
 
 # The last answer with the highest high watermark of each ten seconds counts; the replica of t-1 moves to another log directory.
 FETCHES = """
@@ -25,14 +25,16 @@ FETCHES = """
 """  # noqa: E501
 
 
-def test_a_log_start_offset_is_compared_with_those_of_earlier_spans(spark: SparkSession) -> None:
-    rows = high_watermarks(history(spark, FETCHES)).select(
-        "partition", "log_start", "start_fallen_from", "start_fallen_ref.time_ms", "log_moved"
-    )
-    found = sorted((tuple(row) for row in rows.collect()), key=lambda row: (row[0], -row[1]))
-    assert found == [
-        (0, 60, None, None, None),
+@replay.test
+def test_a_log_start_offset_is_compared_with_those_of_earlier_spans() -> Checks:
+    rows = yield of_table(FETCHES)
+    fallen = [row.start_fallen_ref and row.start_fallen_ref.time_ms for row in rows]
+    assert [
+        (row.partition, row.log_start, row.start_fallen_from, time_ms, row.log_moved)
+        for row, time_ms in zip(rows, fallen, strict=True)
+    ] == [
         (0, 55, 60, 1006000, False),
-        (1, 50, None, None, None),
+        (0, 60, None, None, None),
         (1, 0, 50, 1005000, True),
+        (1, 50, None, None, None),
     ]

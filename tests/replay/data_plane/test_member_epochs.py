@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-
 from epochaudit.replay.data_plane.group_heartbeats import group_heartbeats
 from epochaudit.replay.data_plane.member_commits import member_commits
 from epochaudit.replay.state.member_epochs import member_epochs
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+of_epochs = Replay(member_epochs, order=("since_ms",))
+of_commits = Replay(member_commits, order=("group_id", "correlation_id"))
+of_heartbeats = Replay(group_heartbeats, order=("correlation_id",))
 
 # Member one goes from epoch 7 to 9 and is refused then; it joins again in epoch 4. Member two of another group has the same id.
 MEMBERS = """
@@ -27,31 +28,31 @@ MEMBERS = """
 SLACK_MS = 1_000
 
 
-@pytest.fixture(scope="module")
-def events(spark: SparkSession) -> DataFrame:
-    return history(spark, MEMBERS)
-
-
-def test_an_epoch_is_certain_as_long_as_each_heartbeat_states_what_was_answered_before(events: DataFrame) -> None:
-    rows = member_epochs(events).select("epoch", "since_ms", "until_ms", "certain_until_ms", "former_epoch")
-    first, second, third = sorted((tuple(row) for row in rows.collect()), key=lambda row: row[1])
+@of_epochs.test
+def test_an_epoch_is_certain_as_long_as_each_heartbeat_states_what_was_answered_before() -> Checks:
+    names = ("epoch", "since_ms", "until_ms", "certain_until_ms", "former_epoch")
+    first, second, third = [tuple(row[name] for name in names) for row in (yield of_table(MEMBERS))]
     assert first == (7, 10_000 + SLACK_MS, 20_000 + SLACK_MS, 29_990 - SLACK_MS, None)
     # the refused heartbeat ends the run: from its line on nothing shows that the member still had epoch 9
     assert second == (9, 20_000 + SLACK_MS, 40_000, 29_990 - SLACK_MS, 7)
     assert (third[0], third[3], third[4]) == (4, 49_990 - SLACK_MS, None)
 
 
-def test_a_commit_is_stale_a_second_after_the_newer_epoch_and_in_its_own_group(events: DataFrame) -> None:
-    rows = member_commits(events).select(
-        "group_id", "correlation_id", "generation_id", "is_stale", "newer_epoch", "certain"
-    )
-    assert sorted(tuple(row) for row in rows.collect()) == [
+@of_commits.test
+def test_a_commit_is_stale_a_second_after_the_newer_epoch_and_in_its_own_group() -> Checks:
+    rows = yield of_table(MEMBERS)
+    names = ("group_id", "correlation_id", "generation_id", "is_stale", "newer_epoch", "certain")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("audit", 5, 7, False, None, False),
         ("billing", 3, 7, False, None, False),
         ("billing", 4, 7, True, 9, True),
     ]
 
 
-def test_a_heartbeat_is_compared_with_the_answer_before(events: DataFrame) -> None:
-    rows = group_heartbeats(events).select("correlation_id", "member_epoch", "error_code", "standing")
-    assert sorted(tuple(row) for row in rows.collect()) == [(2, 7, 0, "current"), (7, 9, 25, None)]
+@of_heartbeats.test
+def test_a_heartbeat_is_compared_with_the_answer_before() -> Checks:
+    rows = yield of_table(MEMBERS)
+    assert [(row.correlation_id, row.member_epoch, row.error_code, row.standing) for row in rows] == [
+        (2, 7, 0, "current"),
+        (7, 9, 25, None),
+    ]

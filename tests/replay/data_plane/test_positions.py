@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from epochaudit.replay.data_plane.client_epochs import client_epochs
 from epochaudit.replay.data_plane.positions import positions
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+replay = Replay(positions, order=("client_id", "fetch_offset"))
+of_clients = Replay(client_epochs, order=("node",))
 
 TRUNCATED = """
 | # | event_type | node | topic | partition | leader_epoch | start_offset | client_id | group_id | api_version | fetch_offset | offset | error_code | high_watermark | records_size |
@@ -25,8 +25,10 @@ TRUNCATED = """
 """  # noqa: E501
 
 
-def test_a_position_comes_from_the_clients_own_reads_or_from_the_member_that_committed_it(spark: SparkSession) -> None:
-    rows = positions(history(spark, TRUNCATED)).select(
+@replay.test
+def test_a_position_comes_from_the_clients_own_reads_or_from_the_member_that_committed_it() -> Checks:
+    rows = yield of_table(TRUNCATED)
+    names = (
         "client_id",
         "group_id",
         "node",
@@ -37,16 +39,18 @@ def test_a_position_comes_from_the_clients_own_reads_or_from_the_member_that_com
         "divergence_offset",
         "last_lost_offset",
     )
-    assert sorted(tuple(row) for row in rows.collect()) == [
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("c", None, 2, 2, 1, False, True, 12, 29),
         ("d", "g", 2, 2, 1, True, True, 12, 29),
     ]
 
 
-def test_the_fetch_the_read_it_came_from_and_the_commit_are_referenced(spark: SparkSession) -> None:
-    refs = ("fetch_ref", "position_ref", "committed_ref", "commit_ref")
-    rows = positions(history(spark, TRUNCATED)).select("client_id", *(f"{name}.byte_offset" for name in refs))
-    assert sorted(tuple(row) for row in rows.collect()) == [("c", 700, 300, None, None), ("d", 900, 300, 800, 400)]
+@replay.test
+def test_the_fetch_the_read_it_came_from_and_the_commit_are_referenced() -> Checks:
+    rows = yield of_table(TRUNCATED)
+    names = ("fetch_ref", "position_ref", "committed_ref", "commit_ref")
+    refs = [(row.client_id, *(row[name] and row[name].byte_offset for name in names)) for row in rows]
+    assert refs == [("c", 700, 300, None, None), ("d", 900, 300, 800, 400)]
 
 
 REWOUND = """
@@ -62,17 +66,23 @@ REWOUND = """
 """  # noqa: E501
 
 
-def test_rows_do_not_depend_on_how_logs_were_rotated(spark: SparkSession) -> None:
-    whole = history(spark, REWOUND)
-    rotated = whole.withColumns({"file_order": (F.col("byte_offset") / 100).cast("int"), "byte_offset": F.lit(0)})
-    rotated = rotated.withColumn("file", F.concat_ws(".", "file", "file_order"))
-    for events in (whole, rotated):
-        (moved,) = positions(events).select("fetch_offset", "position_epoch", "crossed", "shared_client_id").collect()
-        assert tuple(moved) == (30, 1, True, False)
-        stated = client_epochs(events).select("node", "leader_epoch", "correlation_id").collect()
-        assert sorted(map(tuple, stated)) == [(1, 1, 1), (2, 2, 1)]
-    (read,) = positions(rotated).select("fetch_ref.file", "position_ref.file").collect()
-    assert [name.rpartition(".")[2] for name in read] == ["6", "3"]
+ROTATED = [
+    event | {"file": f"{event['file']}.{number}", "file_order": number, "byte_offset": 0}
+    for number, event in enumerate(of_table(REWOUND), 1)
+]
+
+
+@replay.test
+def test_positions_do_not_depend_on_how_logs_were_rotated() -> Checks:
+    for (moved,) in (yield of_table(REWOUND), ROTATED):
+        assert (moved.fetch_offset, moved.position_epoch, moved.crossed, moved.shared_client_id) == (30, 1, True, False)
+    assert [ref.file.rpartition(".")[2] for ref in (moved.fetch_ref, moved.position_ref)] == ["6", "3"]
+
+
+@of_clients.test
+def test_client_epochs_do_not_depend_on_how_logs_were_rotated() -> Checks:
+    for stated in (yield of_table(REWOUND), ROTATED):
+        assert [(row.node, row.leader_epoch, row.correlation_id) for row in stated] == [(1, 1, 1), (2, 2, 1)]
 
 
 CREATED_TWICE_AGAIN = """
@@ -90,7 +100,12 @@ CREATED_TWICE_AGAIN = """
 """  # noqa: E501
 
 
-def test_a_carried_position_is_of_the_newest_topic_that_it_was_held_in(spark: SparkSession) -> None:
-    carried = positions(history(spark, CREATED_TWICE_AGAIN)).where("crossed_topic_recreation")
-    rows = carried.select("topic_id", "fetch_offset", "previous_topic_id", "position_ref.byte_offset").collect()
-    assert sorted(map(tuple, rows)) == [("B", 0, "A", 300), ("C", 20, "B", 600)]
+@replay.test
+def test_a_carried_position_is_of_the_newest_topic_that_it_was_held_in() -> Checks:
+    carried = [row for row in (yield of_table(CREATED_TWICE_AGAIN)) if row.crossed_topic_recreation]
+    assert [
+        (row.topic_id, row.fetch_offset, row.previous_topic_id, row.position_ref.byte_offset) for row in carried
+    ] == [
+        ("B", 0, "A", 300),
+        ("C", 20, "B", 600),
+    ]

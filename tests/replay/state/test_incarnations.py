@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.replay.state.incarnations import earlier_ids, later_ids, topic_incarnations
-from tests.replay.histories import history
+from tests.replay.histories import Checks, Replay, of_table
+
+
+def ordered_incarnations(events: DataFrame) -> DataFrame:
+    """The incarnations, each with the ids of its name before and after it."""
+    own = F.col("known_topic_id")
+    rows = topic_incarnations(events)
+    ordered = F.when(own.isNotNull(), F.struct(earlier_ids(own).alias("earlier"), later_ids(own).alias("later")))
+    return rows.withColumn("ordered", ordered)
+
+
+replay = Replay(ordered_incarnations, order=("topic_key",))
 
 TOPICS = """
 | # | event_type | node | topic | topic_id | partition | leader | leader_epoch | metadata_offset | api_version | error_code |
@@ -23,9 +34,10 @@ TOPICS = """
 """
 
 
-def test_a_name_with_several_ids_is_ambiguous_and_a_refused_request_states_none(spark: SparkSession) -> None:
-    rows = topic_incarnations(history(spark, TOPICS)).select(
-        "topic_key",
+@replay.test
+def test_a_name_with_several_ids_is_ambiguous_and_a_refused_request_states_none() -> Checks:
+    rows = yield of_table(TOPICS)
+    names = (
         "known_topic",
         "known_topic_id",
         "recreated",
@@ -33,7 +45,7 @@ def test_a_name_with_several_ids_is_ambiguous_and_a_refused_request_states_none(
         "deleted_by_name",
         "topic_removed_ms",
     )
-    assert {row["topic_key"]: tuple(row)[1:] for row in rows.collect()} == {
+    assert {row.topic_key: tuple(row[name] for name in names) for row in rows} == {
         "name/t": ("t", None, True, True, False, None),
         "A": ("t", "A", True, False, False, 3000),
         "B": ("t", "B", True, False, False, None),
@@ -43,8 +55,8 @@ def test_a_name_with_several_ids_is_ambiguous_and_a_refused_request_states_none(
     }
 
 
-def test_nodes_with_both_ids_determine_their_order(spark: SparkSession) -> None:
-    rows = topic_incarnations(history(spark, TOPICS)).where(F.col("known_topic") == "t")
-    own = F.col("known_topic_id")
-    ordered = rows.where(own.isNotNull()).select(own, earlier_ids(own), later_ids(own)).collect()
-    assert {row[0]: (row[1], row[2]) for row in ordered} == {"A": ([], ["B"]), "B": (["A"], [])}
+@replay.test
+def test_nodes_with_both_ids_determine_their_order() -> Checks:
+    of_topic = [row for row in (yield of_table(TOPICS)) if row.known_topic == "t" and row.ordered is not None]
+    orders = {row.known_topic_id: tuple(row.ordered) for row in of_topic}
+    assert orders == {"A": ([], ["B"]), "B": (["A"], [])}
