@@ -33,8 +33,9 @@ def li01(history: History) -> Judged:
             elif state.leader_epoch < held:
                 yield (FENCED if code == 11 else _unless_missing(memory, state)), place(event, state)
             elif code == 11:
-                accepted = memory.accepted.get(state.name, -1)
-                is_known = state.leader_epoch <= accepted
+                published = memory.published.get(state.name)
+                known = (memory.accepted.get(state.name, -1), published.leader_epoch if published else -1)
+                is_known = state.leader_epoch <= max(known)
                 yield (UNVERIFIABLE if is_known else _unless_missing(memory, state)), place(event, state)
             else:
                 yield PASS, place(event, state)
