@@ -43,13 +43,13 @@ demo: setup
 	echo "noticing. Exit status 1 says so to scripts; 0 means no findings, 2 that the audit could not run." >&2
 
 quick: setup
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not spark and not slow'
+	@$(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder -m 'not spark and not slow'
 
 test: setup lint
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not thorough'
+	@$(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder -m 'not thorough'
 
 test-all: setup lint
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

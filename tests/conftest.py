@@ -41,16 +41,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("thorough", "minutes"))))
 
 
-class TogetherByPlans(LoadFileScheduling):
-    """Gives each file to one of the processes, and the files of tests/replay, whose tests share one events table, to the same one."""
+class FileScheduling(LoadFileScheduling):
+    """Gives all tests of a file to one process, and all files of tests/replay to one: their tests share an events table."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "tests/replay" if nodeid.startswith("tests/replay/") else super()._split_scope(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TogetherByPlans:
-    """Called by pytest-xdist in place of `--dist`."""
-    return TogetherByPlans(config, log)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
+    """How pytest-xdist distributes tests, whatever `--dist` names."""
+    return FileScheduling(config, log)
 
 
 def capture_names() -> list[str]:

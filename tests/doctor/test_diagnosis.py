@@ -17,7 +17,6 @@ from epochaudit.doctor.diagnosis import (
     diagnosis,
 )
 from epochaudit.doctor.page import RAISE, render, render_json
-from epochaudit.events.schema import spark_schema
 from epochaudit.inventory.inventory import (
     FileRead,
     Inventory,
@@ -32,6 +31,7 @@ from epochaudit.losses.removal import Segments
 from epochaudit.report.contents import RuleResult
 from epochaudit.sources.files.capture import Capture, CaptureFile
 from tests.json_schemas import complaints
+from tests.replay.histories import event_rows
 
 ALL_SOURCES = ("request_log", "state_change_log", "server_log")
 FULL: Present = {("c", node): {source: {"EPOCH_CACHE_X"} for source in ALL_SOURCES} for node in (1, 2)}
@@ -207,7 +207,6 @@ def test_a_controller_that_zookeeper_elected_lacks_no_metadata_log(event: str, i
 
 
 def test_what_the_events_name(spark: SparkSession) -> None:
-    fields = spark_schema("events").names
     common = {"event_id": 1, "cluster": "c", "file": "f", "file_order": 0, "byte_offset": 0, "split": 0,
               "line_in_split": 1, "partition_row": 0, "source": "request_log", "node": 1}  # fmt: skip
     rows = [
@@ -217,9 +216,7 @@ def test_what_the_events_name(spark: SparkSession) -> None:
         {**common, "event_type": "FETCH", "replica_id": -1, "correlation_id": 1, "client_id": "app", "connection": "z"},
         {**common, "event_type": "FETCH", "replica_id": -1, "correlation_id": 9, "client_id": "app", "connection": "z"},
     ]  # fmt: skip
-    events = spark.createDataFrame(
-        [tuple(row.get(name) for name in fields) for row in rows], spark_schema("events")
-    )  # fmt: skip
+    events = event_rows(spark, rows)
     assert {row["named"] for row in named_nodes(events).collect()} == {1, 2, 3, 4, 5}
     counts = event_counts(row.asDict(recursive=True) for row in event_groups(events).collect())
     assert counts.present == {("c", 1): {"request_log": {"UPDATE_METADATA", "LEADER_AND_ISR", "FETCH"}}}

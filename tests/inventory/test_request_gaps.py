@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from epochaudit.events.schema import spark_schema
 from epochaudit.inventory.request_gaps import request_gaps
+from tests.replay.histories import event_rows
 
 MINUTE = 60_000
 FETCHER = {"event_type": "FETCH", "client_id": "broker-2-fetcher-0", "connection": "a:1-b:2-0", "replica_id": 2}
@@ -18,11 +18,10 @@ CONSUMER = {"event_type": "FETCH", "client_id": "app", "connection": "a:1-e:5-0"
 
 def gaps(spark: SparkSession, *requests: dict[str, Any]) -> list[tuple[object, ...]]:
     """The rows (node, missing, recorded, from_ms, until_ms) of requests with these columns, at node 1 unless they name another."""
-    fields = spark_schema("events").names
     common = {"event_id": 1, "cluster": "c", "file": "f", "file_order": 0, "byte_offset": 0, "split": 0, "line_in_split": 1,
               "partition_row": 0, "source": "request_log", "node": 1, "time_ms": 0}  # fmt: skip
-    rows = [tuple((common | request).get(name) for name in fields) for request in requests]
-    found = request_gaps(spark.createDataFrame(rows, spark_schema("events"))).orderBy("node").collect()
+    events = event_rows(spark, (common | request for request in requests))
+    found = request_gaps(events).orderBy("node").collect()
     return [(row["node"], row["missing"], row["recorded"], row["from_ms"], row["until_ms"]) for row in found]
 
 

@@ -34,4 +34,4 @@ def test_a_member_is_a_literal_of_spark(spark: SparkSession) -> None:
     )
     of_numbers = [(77, False, 0), (None, True, 0), (None, True, 0)]
     expected = spark.createDataFrame(of_numbers, "a int, b boolean, c int")
-    assert_df_equality(typed, expected, ignore_row_order=True, ignore_nullable=True)
+    assert_df_equality(typed, expected, ignore_nullable=True)

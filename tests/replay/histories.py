@@ -13,6 +13,7 @@ selected tests are one events table, each history a cluster of its own, and each
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,7 +33,7 @@ Test = Callable[[SparkSession, pytest.FixtureRequest], None]
 _IDS: Final = 1 << 40  # the event_ids of one history
 
 
-def of_table(table: str, cluster: str = "c") -> list[Event]:
+def of_table(table: str, cluster: str = "c") -> History:
     """The events of one table in the format of the rules' case files."""
     rows = case_of("frame", "history", table.splitlines(), EVENTS).events
     return [dict(zip(EVENTS.names, row, strict=True)) | {"cluster": cluster} for row in rows]
@@ -53,12 +54,12 @@ def event_rows(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
     return spark.createDataFrame([tuple(event.get(name) for name in EVENTS.names) for event in events], EVENTS)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Waiting:
-    """A test that has given its histories and waits for their rows."""
+    """A test that has given its histories and waits for their rows. numbers: those of its histories among all."""
 
     checks: Checks
-    histories: tuple[History, ...]
+    numbers: range
     gives_one: bool
 
 
@@ -92,31 +93,31 @@ class Replay:
         self._tests[test] = checks
         return test
 
-    def histories(self, selected: Container[object]) -> dict[Test, _Waiting]:
-        """The histories of the selected tests."""
+    def begin(self, selected: Container[object], histories: list[History]) -> dict[Test, _Waiting]:
+        """Begin the selected tests, and append what they give to the histories of all."""
         waiting = {}
         for test, begin in self._tests.items():
             if test in selected:
                 checks = begin()
                 given = next(checks)
-                several = isinstance(given, tuple)
-                waiting[test] = _Waiting(checks, given if several else (given,), not several)
+                before, gives_one = len(histories), isinstance(given, list)
+                histories += [given] if gives_one else given
+                waiting[test] = _Waiting(checks, range(before, len(histories)), gives_one)
         return waiting
 
-    def answer(self, waiting: Mapping[Test, _Waiting], first: int, events: DataFrame) -> None:
-        """Let each test check its rows. The clusters of its histories begin with numbers, from `first` on."""
+    def answer(self, waiting: Mapping[Test, _Waiting], events: DataFrame) -> None:
+        """Let each test check its rows."""
         try:
             rows = self._frame(events).orderBy("cluster", *self._order).collect() if waiting else []
         except Exception as failure:
             self._failures |= dict.fromkeys(waiting, failure)
             return
-        found: dict[int, list[Row]] = {}
+        found = defaultdict(list)
         for row in rows:
             number, _, cluster = row.cluster.partition(" ")
-            found.setdefault(int(number), []).append(Row(**row.asDict() | {"cluster": cluster}))
+            found[int(number)].append(Row(**row.asDict() | {"cluster": cluster}))
         for test, one in waiting.items():
-            of_test = tuple(found.get(first + i, []) for i in range(len(one.histories)))
-            first += len(of_test)
+            of_test = tuple(found[number] for number in one.numbers)
             self._failures[test] = _failure(one.checks, of_test[0] if one.gives_one else of_test)
 
 
@@ -131,10 +132,10 @@ def _failure(checks: Checks, rows: list[Row] | tuple[list[Row], ...]) -> Excepti
     return AssertionError("a test yields once")
 
 
-def _run(replays: list[Replay], selected: Container[object], spark: SparkSession) -> None:
-    """Run the selected tests of all frames over one events table."""
-    asked = [(replay, replay.histories(selected)) for replay in replays]
-    histories = [history for _, waiting in asked for one in waiting.values() for history in one.histories]
+def _run(replays: Iterable[Replay], selected: Container[object], spark: SparkSession) -> None:
+    """Run the selected tests of all frames over one events table. The name of each cluster begins with the number of its history."""
+    histories: list[History] = []
+    begun = [(replay, replay.begin(selected, histories)) for replay in replays]
     events = event_rows(
         spark,
         (
@@ -143,7 +144,5 @@ def _run(replays: list[Replay], selected: Container[object], spark: SparkSession
             for event in history
         ),
     )
-    first = 0
-    for replay, waiting in asked:
-        replay.answer(waiting, first, events)
-        first += sum(len(one.histories) for one in waiting.values())
+    for replay, waiting in begun:
+        replay.answer(waiting, events)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from epochaudit.events.schema import EVENTS
 from epochaudit.findings.finding import Finding
 from epochaudit.report.repetition import FEWEST, FEWEST_IN_A_LOOP, fetch_loops, loops_in, repeated_in
 from epochaudit.rules.rule import FENCED
+from tests.replay.histories import event_rows
 
 
 def test_like_verdicts_of_one_client_are_counted_with_their_span(finding: Finding) -> None:
@@ -47,8 +47,7 @@ def test_a_loop_is_many_fetches_with_one_error(spark: SparkSession) -> None:
         {**fetch, "client_id": "app", "error_code": 3, "time_ms": n, "byte_offset": n} for n in range(FEWEST_IN_A_LOOP)
     ]
     rows += [{**row, "client_id": "few"} for row in rows[1:]] + [{**row, "error_code": 0} for row in rows]
-    names = EVENTS.names
-    events = spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], EVENTS)
+    events = event_rows(spark, rows)
     (loop,) = loops_in(row.asDict() for row in fetch_loops(events).collect())
     assert (loop.verdict, loop.client, loop.subject, loop.count) == (
         "error 3 UNKNOWN_TOPIC_OR_PARTITION",

@@ -7,7 +7,7 @@ from pyspark.sql import Row
 from epochaudit.replay.control_plane.broker_records import broker_records
 from epochaudit.replay.control_plane.metadata import metadata
 from epochaudit.replay.control_plane.voter_sets import voter_sets
-from tests.replay.histories import Checks, Event, Replay, of_table
+from tests.replay.histories import Checks, History, Replay, of_table
 
 of_brokers = Replay(broker_records, order=("metadata_offset",))
 of_voters = Replay(voter_sets, order=("metadata_offset",))
@@ -66,7 +66,7 @@ LAST_KNOWN = """\
 """
 
 
-def elects(release: str, elr: str = "1", unfenced: int = 4) -> list[Event]:
+def elects(release: str, elr: str = "1", unfenced: int = 4) -> History:
     """The history in which broker 1 is elected, with that last known list, and unfenced at that offset."""
     return of_table(LAST_KNOWN.format(release=release, elr=elr, unfenced=unfenced))
 

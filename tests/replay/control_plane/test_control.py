@@ -25,8 +25,11 @@ HISTORY = """
 
 
 def requests_of(rows: list[Row]) -> dict[tuple[int, int], Row]:
-    """The requests by controller and correlation id."""
-    return {(row.controller_id, row.correlation_id): row for row in rows if row.is_request}
+    """The requests by controller and correlation id, each of which has one row."""
+    requests = [row for row in rows if row.is_request]
+    found = {(row.controller_id, row.correlation_id): row for row in requests}
+    assert len(found) == len(requests)
+    return found
 
 
 @replay.test

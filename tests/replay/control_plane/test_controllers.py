@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from epochaudit.replay.frames import FRAMES
 from tests.replay.histories import Checks, Replay, of_table
 
-of_voters = Replay(FRAMES["voter_sets"].of, order=("node",))
-of_directories = Replay(FRAMES["log_directories"].of, order=("node",))
-of_offline_directories = Replay(FRAMES["offline_directories"].of, order=("node",))
+OVER_RECORDS = ("log_directories", "offline_directories", "voter_sets")
+
+
+def nodes(events: DataFrame) -> DataFrame:
+    """The node of each row of the frames OVER_RECORDS."""
+    frames = (FRAMES[name].of(events).select("cluster", "node", F.lit(name).alias("frame")) for name in OVER_RECORDS)
+    return reduce(DataFrame.unionByName, frames)
+
+
+replay = Replay(nodes, order=("frame",))
 
 HISTORY = """
 | # | event_type | topic | topic_id | partition | raft_epoch | leader | leader_epoch | partition_epoch | isr | replicas | directories | broker_id | log_dirs | voters | metadata_offset |
@@ -21,19 +33,7 @@ HISTORY = """
 """  # noqa: E501
 
 
-@of_voters.test
-def test_voters_have_the_leader_of_the_records_epoch() -> Checks:
-    (row,) = yield of_table(HISTORY)
-    assert row.node == 101
-
-
-@of_directories.test
-def test_directories_have_the_leader_of_the_records_epoch() -> Checks:
-    (row,) = yield of_table(HISTORY)
-    assert row.node == 101
-
-
-@of_offline_directories.test
-def test_offline_directories_have_the_leader_of_the_records_epoch() -> Checks:
-    (row,) = yield of_table(HISTORY)
-    assert row.node == 101
+@replay.test
+def test_the_node_is_the_leader_of_the_records_epoch() -> Checks:
+    rows = yield of_table(HISTORY)
+    assert [(row.frame, row.node) for row in rows] == [(name, 101) for name in OVER_RECORDS]

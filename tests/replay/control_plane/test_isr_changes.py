@@ -6,7 +6,7 @@ from typing import Any
 
 from epochaudit.replay.control_plane.isr_changes import isr_changes
 from tests.replay.control_plane.test_metadata import TOPIC_ID, change, partition, record
-from tests.replay.histories import Checks, Event, Replay
+from tests.replay.histories import Checks, Event, History, Replay
 
 MINUTE, HOUR = 60_000, 3_600_000
 
@@ -29,7 +29,7 @@ def accepted(time_ms: int, leader_epoch: int, partition_epoch: int) -> Event:
     return asked(time_ms, leader_epoch, partition_epoch, **answer)
 
 
-def cluster_and(*events: Event) -> list[Event]:
+def cluster_and(*events: Event) -> History:
     """These events after brokers 1 to 3 at offsets 0 to 2, the partition at 3, a shrink at 4, an election at 5; a minute between any two.
 
     A record among the events takes the place of that of its offset.

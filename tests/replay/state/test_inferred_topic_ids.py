@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Row
 
 from epochaudit.replay.state.inferred_topic_ids import inferred_topic_ids, with_inferred_topic_ids
-from tests.replay.histories import Checks, Event, Replay, of_table
+from tests.replay.histories import Checks, History, Replay, of_table
 
 replay = Replay(inferred_topic_ids, order=("topic", "node"))
 events_with_ids = Replay(with_inferred_topic_ids, order=("event_id",))
@@ -16,7 +16,7 @@ _HEAD = """
 """
 
 
-def _history(*lines: str) -> list[Event]:
+def _history(*lines: str) -> History:
     """Lines as `event_type node topic fact at`: a creation (new), a later epoch (E), an end; requests arrive as they are logged."""
     table = _HEAD
     for number, line in enumerate(lines):
