@@ -222,10 +222,7 @@ def _placed(events: DataFrame) -> DataFrame:
             "is_request": event_type.isin(*REQUESTS),
             "is_line": F.col("source") == "state_change_log",
             "own_ref": ref(),
-            "api": F.when(event_type.isin(*REQUESTS), event_type).when(
-                event_type.isin(*ANCHORS, *RECEIVED, LEADER_AND_ISR_FINISHED),
-                F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED|FINISHED)$", ""),
-            ),
+            "api": F.regexp_replace(event_type, "_(HANDLING|APPLIED|IGNORED|RECEIVED|FINISHED)$", ""),
             "started_ms": F.when(event_type.isin(*REQUESTS), _apply_ms()).otherwise(F.col("time_ms")),
             "follows_a_gap": _follows_a_gap(),
         }
@@ -257,7 +254,7 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
     epoch = F.when(received | event_type.isin(*STARTS), F.col("leader_epoch").cast("string"))
     rows = rows.withColumns(
         {
-            "opens": opens & F.col("correlation_id").isNotNull(),
+            "opens": opens,
             # a partition's line and its request or start have this value in common
             "cause": F.when(F.col("api") == STOP_REPLICA, F.col("delete_partition").cast("string")).otherwise(epoch),
         }
@@ -515,7 +512,7 @@ def _with_topic(rows: DataFrame) -> DataFrame:
         {
             "known_topic_id": F.when(F.col("names.named"), F.col("names.topic_id")),
             "stores_no_id": ~holds(opened_before) & ~_stores_first_id(),
-            "had_no_replica": holds(F.col("is_new")) | ~F.coalesce("log_before.opens", F.lit(True)),
+            "had_no_replica": F.col("is_new") | ~F.coalesce("log_before.opens", F.lit(True)),
         }
     )
 
@@ -663,12 +660,13 @@ def _named() -> dict[str, Column]:
     moved &= F.coalesce(F.col("kafka_version") >= FULL_FIRST_VERSION, F.lit(True))
     named = (F.col("named.seq") > _deleted_seq()) & ~holds(moved)
     held = _of_deletion("named")
+    held_topic_id = F.when(named, held["topic_id"])
     id_changed = named & (held["topic_id"] != F.col("first_topic_id.topic_id"))
     former, announced = id_changed & _deletes(), F.col("announced_of_records")
     of_former_topic = announced["topic_id"] != held["topic_id"]
     return {
-        "held_topic_id": F.when(named, held["topic_id"]),
-        "held_topic": F.when(named, topic_in_words(held["topic_id"])),
+        "held_topic_id": held_topic_id,
+        "held_topic": topic_in_words(held_topic_id),
         "held_topic_id_ref": F.when(named, held["ref"]),
         "moved_aside_ref": F.when(moved, F.col("named.ref")),
         "topic_id_changed": id_changed,
@@ -717,7 +715,7 @@ def _cached() -> dict[str, Column]:
     announced = F.coalesce(of_topic > _of_deletion("accepted")["seq"], being_deleted)
     overlaps = _by_time("metadata") & (F.col("metadata.ref.time_ms") >= F.col("arrival_ms"))
     gave_epoch = ~being_deleted & (F.col("metadata.leader_epoch") >= 0) & ~F.col("metadata.of_deleted_topic")
-    gave_epoch = gave_epoch & ~holds(overlaps)
+    gave_epoch = gave_epoch & ~overlaps
     return {
         "metadata_leader": F.col("metadata.leader"),
         "metadata_replicas": F.col("metadata.replicas"),

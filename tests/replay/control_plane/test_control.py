@@ -81,3 +81,22 @@ def test_up_to_2_5_a_start_in_server_log_follows_the_request_that_stated_its_epo
         (1, 8): (3, 1001),
         (2, 7): (3, 9000),
     }
+
+
+HANDLING = """
+| # | event_type | file | topic | partition | leader | leader_epoch | controller_id | correlation_id | error_code |
+|---|---|---|---|---|---|---|---|---|---|
+| begin | LEADER_AND_ISR_HANDLING | a.log | | | | | 1 | 7 | |
+| end | LEADER_AND_ISR_FINISHED | a.log | | | | | 1 | 7 | |
+| one | LEADER_AND_ISR | | t | 0 | 2 | 4 | 1 | 7 | 0 |
+| begin2 | LEADER_AND_ISR_HANDLING | a.log | | | | | 1 | 8 | |
+| end2 | LEADER_AND_ISR_FINISHED | b.log | | | | | 1 | 8 | |
+| two | LEADER_AND_ISR | | t | 0 | 2 | 5 | 1 | 8 | 0 |
+"""
+
+
+@replay.test
+def test_the_handling_of_a_request_is_recorded_if_it_begins_and_ends_in_one_file() -> Checks:
+    requests = requests_of((yield of_table(HANDLING)))
+    recorded = {number: (row.handling_recorded, row.finished_ref is not None) for (_, number), row in requests.items()}
+    assert recorded == {7: (True, True), 8: (False, False)}
