@@ -102,7 +102,7 @@ def broker_requests(events: DataFrame) -> DataFrame:
 
 def _last_accepted(rows: DataFrame) -> DataFrame:
     """One row per broker at a node: accepted, for each broker epoch the last request with it that was answered 0."""
-    accepted = rows.where((F.col("event_type") != BROKER_REGISTRATION) & (F.col("request_error_code") == Errors.NONE))
+    accepted = rows.where(F.col("request_error_code") == Errors.NONE)  # a BrokerRegistration states no broker epoch
     by_epoch = accepted.groupBy("cluster", "node", "broker_id", "broker_epoch").agg(
         F.max(F.struct("arrival_ms", "request_ref")).alias("last")
     )
@@ -115,7 +115,7 @@ def _registrations(rows: DataFrame) -> DataFrame:
     registration = F.struct(
         F.col("current_broker_epoch").alias("broker_epoch"), "time_ms", F.col("request_ref").alias("ref")
     )
-    registered = rows.where(_registers() & F.col("current_broker_epoch").isNotNull())
+    registered = rows.where(_registers())
     return registered.groupBy("cluster", "node", "broker_id").agg(
         F.array_sort(F.collect_list(registration)).alias("registrations")
     )
@@ -123,7 +123,7 @@ def _registrations(rows: DataFrame) -> DataFrame:
 
 def _timed(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds states (of the broker, in log order), the columns of `on_record_clock` but writes, and those of `with_stays`."""
-    changed = (F.col("request_error_code") == Errors.NONE) & (F.col("error_code") == Errors.NONE)
+    changed = F.col("error_code") == Errors.NONE
     epoch = F.when(
         changed & (F.col("response_partition_epoch") > F.col("partition_epoch")), F.col("response_partition_epoch")
     )
@@ -201,9 +201,8 @@ def _superseded() -> dict[str, Column]:
     before = F.transform(
         "states", lambda s, i: F.struct(s["broker_epoch"].alias("epoch"), F.get(F.col("states"), i - 1).alias("state"))
     )
-    superseded = F.try_element_at(
-        F.filter(before, lambda b: _registers() & (b["epoch"] == F.col("current_broker_epoch"))), F.lit(1)
-    )["state"]
+    registered = F.filter(before, lambda b: b["epoch"] == F.col("current_broker_epoch"))
+    superseded = F.try_element_at(registered, F.lit(1))["state"]
     return {
         "replaced_live": F.exists(replaced, lambda live: holds(live)),
         "superseded": superseded,
