@@ -62,6 +62,9 @@ def metadata(events: DataFrame) -> DataFrame:
     "Three values" are true, false, and null: not in the evidence. Adds, beside the columns of `partition_states`:
       previous_*            leader, leader_epoch, partition_epoch, isr, replicas, elr, last_known_elr,
                             leader_recovery_state of the row before; previous_ref its event
+      numbered_partition_epoch, numbered_leader_epoch, numbered_ref   the epochs and the event of the last row before that has a partition
+                            epoch; null: none has. A ZooKeeper controller's line of a replica that leaves the ISR has none
+                            before 3.1, except in 2.7.2, 2.8.1 and 2.8.2
       starts_anew           a ZooKeeper state with leader epoch 0 and partition epoch 0, which only a creation writes
       rolled_back           (LeaderAndIsr) a migration to KRaft was rolled back between the state before and this one
       created               the record creates the partition (KRaft; not a record of a snapshot)
@@ -122,6 +125,9 @@ def metadata(events: DataFrame) -> DataFrame:
         {
             **{f"previous_{name}": F.col(f"before.{name}") for name in STATE},
             "previous_ref": F.col("before.state_ref"),
+            "numbered_partition_epoch": F.col("numbered_before.partition_epoch"),
+            "numbered_leader_epoch": F.col("numbered_before.leader_epoch"),
+            "numbered_ref": F.col("numbered_before.state_ref"),
             "starts_anew": (F.col("scope") != OF_RECORD)
             & (F.col("leader_epoch") == 0)
             & (F.col("partition_epoch") == 0),
@@ -145,6 +151,7 @@ def metadata(events: DataFrame) -> DataFrame:
     return rows.drop(
         *HISTORY_COLUMNS,
         "before",
+        "numbered_before",
         "sightings",
         "deletions",
         "created_once",

@@ -37,8 +37,8 @@ _LINE: Final = ("cluster", "node", "file", "byte_offset")
 def with_isr_before_election(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Adds stated_isr and stated_ref, the ISR of the previous partition epoch and its statement. Grain unchanged.
 
-    Only for an election in a controller's line, if the row before has another partition epoch. Null if nothing states the ISR, or
-    statements differ. A statement by a name of several topics counts only if the controller's own node received it after
+    Only for an election in a controller's line, if the row before has another partition epoch or states none. Null if nothing states the
+    ISR, or statements differ. A statement by a name of several topics counts only if the controller's own node received it after
     began_ms and before the line.
     Needs: the rows of `partition_states` with the columns of `topic_incarnations`, and began_ms. Clock: partition epoch.
     """
@@ -57,7 +57,8 @@ def with_isr_before_election(rows: DataFrame, events: DataFrame) -> DataFrame:
 def _elections_without_isr(rows: DataFrame) -> DataFrame:
     """One row per election without the previous ISR and key by which a statement may name its partition."""
     elects = (F.col("scope") == OF_CONTROLLER) & (F.col("leader") >= 0) & (F.col("leader") != F.col("before.leader"))
-    skips = F.col("partition_epoch") != F.col("before.partition_epoch") + 1
+    # before 3.1, except in 2.7.2, 2.8.1 and 2.8.2, some lines have no ZkVersion: the row before may be of any partition epoch
+    skips = ~holds(F.col("partition_epoch") == F.col("before.partition_epoch") + 1)
     former = F.col("before")
     sightings_here = F.filter("sightings", lambda s: (s["node"] == F.col("node")) & (s["since"] <= F.col("time_ms")))
     latest = F.array_max(F.transform(sightings_here, lambda s: F.struct(s["since"], s["topic_id"])))

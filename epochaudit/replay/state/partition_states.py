@@ -82,6 +82,8 @@ def partition_states(events: DataFrame, *scopes: str) -> DataFrame:
                            elr or directories; null: none did
       before               struct of these columns but replicas_ref and elr_ref, of state_ref and rollbacks, and of adding and removing, the
                            replicas that a reassignment adds and removes, from the row before; null for the first
+      numbered_before      struct of partition_epoch, leader_epoch and state_ref from the last row before that has a partition epoch: some
+                           controllers' lines have none; null if no row before has one
       elr_in_batch         the ELR before the record before, if that is in the same batch; null: it is not. AssignReplicasToDirs to a
                            directory that is offline writes two records of a partition, both as changes of the state before them
                            (ReplicationControlManager.handleAssignReplicasToDirs). elr_in_batch_ref: the record that set it
@@ -125,6 +127,8 @@ def _all_states(events: DataFrame) -> DataFrame:
     """The statements of all scopes. Several frames read them; windows are per scope, so a filter by scope can follow."""
     group = ("cluster", "scope", "identity", "partition", "holes_before")
     in_order = Window.partitionBy(*group).orderBy("rollbacks", "clock", "tick", "file", "byte_offset")
+    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    numbered = F.when(F.col("partition_epoch").isNotNull(), F.struct("partition_epoch", "leader_epoch", "state_ref"))
     stated = _stated(events).join(F.broadcast(_controllers(events)), "cluster", "left")
     stated = stated.select(*_COLUMNS, "holes", _scope().alias("scope"), *_place(), ref().alias("state_ref"))
     stated = stated.withColumn("holes_before", F.when(F.col("holes").isNotNull(), holes_before(F.col("clock"))))
@@ -135,6 +139,7 @@ def _all_states(events: DataFrame) -> DataFrame:
     rows = merged.withColumns(
         {
             "before": F.lag(state).over(in_order),
+            "numbered_before": F.last(numbered, ignorenulls=True).over(earlier),
             "elr_in_batch": F.when(same_batch, F.lag("elr", 2).over(in_order)),
             "elr_in_batch_ref": F.when(same_batch, F.lag("elr_ref", 2).over(in_order)),
             "previous_clock": F.lag("clock").over(in_order),

@@ -27,10 +27,12 @@ class PartitionEpochFell(Rule):
     The metadata log; or controllers' state-change.log, or brokers' request logs with LeaderAndIsr.
 
     ## What is allowed
-    A re-created topic starts at 0, as for EP-01. A controller may report one state in two lines, and up to 2.6 some of its
-    lines have no partition epoch. Jumps are ISR changes that its state-change.log does not report. Brokers may receive
-    LeaderAndIsr requests in any order. After a migration to KRaft that was rolled back, the partition epoch is the version of
-    the znode again, which KRaft controllers raise less often than their own: the first state then is unverifiable.
+    A re-created topic starts at 0, as for EP-01. A controller may report one state in two lines. Before 3.1, except in 2.7.2,
+    2.8.1 and 2.8.2, some of its lines have no partition epoch: the next state is compared with the last one that has it. If
+    the topic may have been created again meanwhile, a lower epoch is unverifiable. Jumps are ISR changes that its
+    state-change.log does not report. Brokers may receive LeaderAndIsr requests in any order. After a migration to KRaft that
+    was rolled back, the partition epoch is the version of the znode again, which KRaft controllers raise less often than
+    their own: the first state then is unverifiable.
 
     ## What to do
     Compare the partition's ISR at the leader, at the controller and on disk: `epochaudit timeline TOPIC-PARTITION` has
@@ -47,11 +49,11 @@ class PartitionEpochFell(Rule):
     """
 
     caused_by = ("IS-12", "TI-01", "TI-04", "TI-05")
-    evidence = {"the committed state": "state_ref", "the state before": "previous_ref"}
+    evidence = {"the committed state": "state_ref", "the state before": "numbered_ref"}
     expected = "a partition epoch that rises with each change within the topic"
     observed = "partition epoch {partition_epoch} with leader epoch {leader_epoch}"
     because = (
-        "{topic}-{partition} was committed with partition epoch {previous_partition_epoch}, leader epoch {previous_leader_epoch}",
+        "{topic}-{partition} was committed with partition epoch {numbered_partition_epoch}, leader epoch {numbered_leader_epoch}",
         "the next state has partition epoch {partition_epoch}, leader epoch {leader_epoch}",
     )
 
@@ -60,7 +62,8 @@ class PartitionEpochFell(Rule):
         return stated & ((col("scope") != OF_REQUEST) | col("topic_id").isNotNull())
 
     def verdict(self) -> tuple[Branch, ...]:
-        epoch, before = col("partition_epoch"), col("previous_partition_epoch")
+        epoch, before = col("partition_epoch"), col("numbered_partition_epoch")
+        follows_unnumbered = col("previous_ref") != col("numbered_ref")
         return first_of(
             unverifiable(
                 epoch.isNull(),
@@ -76,9 +79,9 @@ class PartitionEpochFell(Rule):
                 col("rolled_back"),
                 "a migration to KRaft was rolled back in between, and ZooKeeper counts the writes of the znode only",
             ),
-            passed(epoch > before, expected="a partition epoch above {previous_partition_epoch}"),
+            passed(epoch > before, expected="a partition epoch above {numbered_partition_epoch}"),
             passed(
-                (epoch == before) & (col("leader_epoch") == col("previous_leader_epoch")),
+                (epoch == before) & (col("leader_epoch") == col("numbered_leader_epoch")),
                 expected="the same epochs, as it is the same state once more",
             ),
             passed(
@@ -86,9 +89,13 @@ class PartitionEpochFell(Rule):
                 expected="partition epoch 0 of a topic created again",
             ),
             *unproven_recreation(),
+            unverifiable(
+                follows_unnumbered & (col("recreated") | col("deleted_by_name")),
+                "a state in between has no partition epoch, and may be of a topic that was created again",
+            ),
             violation(
                 epoch == before,
-                expected="a partition epoch above {previous_partition_epoch}, as the leader epoch is another",
+                expected="a partition epoch above {numbered_partition_epoch}, as the leader epoch is another",
             ),
-            otherwise=violation(expected="a partition epoch above {previous_partition_epoch}"),
+            otherwise=violation(expected="a partition epoch above {numbered_partition_epoch}"),
         )
