@@ -512,7 +512,7 @@ def _with_topic(rows: DataFrame) -> DataFrame:
         {
             "known_topic_id": F.when(F.col("names.named"), F.col("names.topic_id")),
             "stores_no_id": ~holds(opened_before) & ~_stores_first_id(),
-            "had_no_replica": F.col("is_new") | ~F.coalesce("log_before.opens", F.lit(True)),
+            "had_no_replica": holds(F.col("is_new")) | ~F.coalesce("log_before.opens", F.lit(True)),
         }
     )
 
