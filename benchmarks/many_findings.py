@@ -83,7 +83,7 @@ def _multiplied(judgement: Judgement) -> Multiplied:
     rows: DataFrame = judgement.rows
     copies = rows.sparkSession.range(Multiplied.times).select(F.col("id").cast("int").alias("copy"))
     many = rows.crossJoin(copies).withColumn("correlation_id", F.col("copy")).drop("copy")
-    return Multiplied(many, judgement.rules, judgement.branches, judgement.observation)
+    return Multiplied(many, judgement.rules, judgement.branches, judgement.observations)
 
 
 if __name__ == "__main__":

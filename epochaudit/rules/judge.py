@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -30,6 +31,8 @@ _FRAME_ROWS: Final = "frame_rows"
 _LISTED_RUNS: Final = "listed_runs"
 RUN: Final = "run"
 _NO_BRANCH: Final = "-1"
+# What an observation costs for each row grows with the square of its counts: Spark looks each of them up in a linked list.
+_COUNTS_OF_AN_OBSERVATION: Final = 16
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,18 @@ class Tally:
 class Judgement:
     """The verdicts of one frame's rules.
 
-    rows: see `judge`. branches: those of each rule's verdict, in the order of `rules`. observation: the counts of all
-    outcomes, available once `rows` has been computed.
+    rows: see `judge`. branches: those of each rule's verdict, in the order of `rules`. observations: the counts of all
+    outcomes, in the same order, available once `rows` has been computed.
     """
 
     rows: DataFrame
     rules: tuple[Rule, ...]
     branches: tuple[tuple[Branch, ...], ...]
-    observation: Observation
+    observations: tuple[Observation, ...]
 
     def listed_runs(self) -> list[RangeId]:
         """The ranges with runs of like rows among `rows`. Blocks until the first action on `rows`."""
-        return [range_id(run) for run in json.loads(self.observation.get.get(_LISTED_RUNS, "[]"))]
+        return [range_id(run) for run in json.loads(self.observations[0].get.get(_LISTED_RUNS, "[]"))]
 
     def messages(self) -> dict[str, MessageTemplates]:
         """Rule id -> the templates of its findings' sentences."""
@@ -94,7 +97,7 @@ class Judgement:
 
     def frame_rows(self) -> int:
         """The number of the frame's rows. Blocks until the first action on `rows`."""
-        return int(self.observation.get[_FRAME_ROWS])
+        return int(self.observations[0].get[_FRAME_ROWS])
 
     def tallies(self) -> Iterator[Tally]:
         """One per rule. Blocks until the first action on `rows`."""
@@ -105,7 +108,7 @@ class Judgement:
         return self._tallies(_SETTLED)
 
     def _tallies(self, metric: str) -> Iterator[Tally]:
-        observed = iter(json.loads(self.observation.get.get(metric, "[]")))
+        observed = chain.from_iterable(json.loads(one.get.get(metric, "[]")) for one in self.observations)
         for rule, branches in zip(self.rules, self.branches, strict=True):
             counts, reasons = dict.fromkeys(VERDICTS, 0), defaultdict[str, int](int)
             for (verdict, reason), count in zip(_outcomes(branches), observed, strict=False):
@@ -129,7 +132,6 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     """
     branches = [rule.verdict() for rule in rules]
     evaluated = frame.withColumns({_branch_column(n): _branch(rule, branches[n]) for n, rule in enumerate(rules)})
-    observation = Observation()
     requested = {n: indexes for n, of_rule in enumerate(branches) if (indexes := _indexes(of_rule, verdicts))}
     if span.from_ms is not None:
         evaluated = evaluated.withColumns(
@@ -140,15 +142,19 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     # nearly all rows are dropped here, and Spark compiles comparisons but interprets the lambda below
     is_requested = " or ".join(f"{_branch_column(n)} in ({indexes})" for n, indexes in requested.items())
     has_runs = RUN in frame.columns
-    metrics = [F.expr(_counts(branches, has_runs)).alias(_COUNTS), F.count(F.lit(1)).alias(_FRAME_ROWS)]
-    if span.settled_until_ms is not None:
-        is_settled = [f"{_own_time(rule)} < {span.settled_until_ms}" for rule in rules]
-        metrics.append(F.expr(_counts(branches, has_runs, is_settled)).alias(_SETTLED))
+    metrics = [F.count(F.lit(1)).alias(_FRAME_ROWS)]
     if has_runs:
         place = F.struct("cluster", f"{RUN}.file", f"{RUN}.split")
         runs = F.collect_set(F.when(F.expr(is_requested) & F.col(RUN).isNotNull(), place))
         metrics.append(F.to_json(runs).alias(_LISTED_RUNS))
-    observed = evaluated.observe(observation, *metrics)
+    observed, observations = evaluated, []
+    for of_observation in _counted_together(branches):
+        metrics.append(F.expr(_counts(branches, of_observation, has_runs)).alias(_COUNTS))
+        if span.settled_until_ms is not None:
+            is_settled = {n: f"{_own_time(rules[n])} < {span.settled_until_ms}" for n in of_observation}
+            metrics.append(F.expr(_counts(branches, of_observation, has_runs, is_settled)).alias(_SETTLED))
+        observations.append(Observation())
+        observed, metrics = observed.observe(observations[-1], *metrics), []
     outcomes = ", ".join(
         f"if({_branch_column(n)} in ({indexes}), named_struct('rule', {n}, 'branch', {_branch_column(n)}), null)"
         for n, indexes in requested.items()
@@ -156,7 +162,7 @@ def judge(frame: DataFrame, rules: Sequence[Rule], verdicts: Collection[str], sp
     per_outcome = observed.where(is_requested).withColumn(
         "outcome", F.explode(F.expr(f"filter(array({outcomes}), outcome -> outcome is not null)"))
     )
-    return Judgement(per_outcome.select(*_row(rules, branches)), tuple(rules), tuple(branches), observation)
+    return Judgement(per_outcome.select(*_row(rules, branches)), tuple(rules), tuple(branches), tuple(observations))
 
 
 def _branch_column(number: int) -> str:
@@ -191,16 +197,35 @@ def _branch(rule: Rule, branches: Sequence[Branch]) -> Column:
     return F.when(rule.applies(), last if index is None else index.otherwise(last))
 
 
-def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool, conditions: Sequence[str] = ()) -> str:
+def _counted_together(branches: Sequence[Sequence[Branch]]) -> list[list[int]]:
+    """The indexes of the rules that each observation counts, in order."""
+    together: list[list[int]] = []
+    counts = 0
+    for n, of_rule in enumerate(branches):
+        of_this = len(_outcomes(of_rule))
+        if not together or counts + of_this > _COUNTS_OF_AN_OBSERVATION:
+            together.append([])
+            counts = 0
+        together[-1].append(n)
+        counts += of_this
+    return together
+
+
+def _counts(
+    branches: Sequence[Sequence[Branch]],
+    rules: Sequence[int],
+    has_runs: bool,
+    conditions: Mapping[int, str] | None = None,
+) -> str:
     """The number of rows of each of `_outcomes` of each rule, as a JSON list: Spark 4.0 returns no nested values of an observation.
 
-    conditions: of each rule, which of its subjects are counted; all, if there are none.
+    rules: indexes in `branches`. conditions: of each rule, which of its subjects are counted; all, if there are none.
     """
     count = f"coalesce(sum(if({{}}, coalesce({RUN}.rows, 1), 0)), 0)" if has_runs else "count_if({})"
     counts = (
         count.format(f"{_branch_column(n)} in ({indexes})" + (f" and {conditions[n]}" if conditions else ""))
-        for n, of_rule in enumerate(branches)
-        for indexes in _outcomes(of_rule).values()
+        for n in rules
+        for indexes in _outcomes(branches[n]).values()
     )
     return f"to_json(array({', '.join(counts)}))"
 
@@ -208,7 +233,7 @@ def _counts(branches: Sequence[Sequence[Branch]], has_runs: bool, conditions: Se
 def _outcomes(branches: Sequence[Branch]) -> dict[tuple[str, str | None], str]:
     """(verdict, reason if it is unverifiable) -> the indexes of its branches, separated by commas.
 
-    Branches of one outcome are counted together: what an observation costs for each row grows with the square of its counts.
+    Branches of one outcome are counted together, as each count costs time for each row.
     """
     indexes: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for index, branch in enumerate(branches):
