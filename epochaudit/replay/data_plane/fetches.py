@@ -196,8 +196,8 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Sets current_leader_epoch from the session's last request that listed the partition; adds epoch_source and session_ref.
 
     A partition's epoch rarely changes in a session: one row per session, partition and epoch is shuffled, with its first and last
-    listing. An earlier epoch may come back when a topic is created again under the name: if the listings of two epochs overlap, the
-    source is ambiguous.
+    listing. Where it never does, nothing searches a list, which takes Spark longer than all else here. An earlier epoch may come back
+    when a topic is created again under the name: if the listings of two epochs overlap, the source is ambiguous.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
     listing = of_types(events, FETCH).where(
@@ -222,17 +222,25 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
         )
         .groupBy(*key)
         .agg(F.collect_list(entry).alias("listings"))
+        .select(
+            *key,
+            F.when(F.size("listings") == 1, F.get("listings", F.lit(0))).alias("only_listing"),
+            F.when(F.size("listings") > 1, F.col("listings")).alias("listings"),
+        )
     )
     now = F.col("session_epoch")
-    before = F.transform(  # the last listing of an epoch before this session epoch is between `at` and `to`
-        F.filter("listings", lambda listed: listed["since"] < now),
-        lambda listed: F.struct(
+    only = F.col("only_listing")
+
+    def last_before(listed: Column) -> Column:
+        """The last listing of an epoch before this session epoch, which is between `at` and `to`."""
+        return F.struct(
             F.when(listed["until"] < now, listed["until"]).otherwise(listed["since"]).alias("at"),
             F.least(listed["until"], now - 1).alias("to"),
             listed["epoch"].alias("epoch"),
             F.when(listed["until"] < now, listed["last"]).otherwise(listed["first"]).alias("place"),
-        ),
-    )
+        )
+
+    before = F.transform(F.filter("listings", lambda listed: listed["since"] < now), last_before)
     joined = rows.withColumn("topic_key", topic_key()).join(listing, list(key), "left")
     joined = joined.join(F.broadcast(broken_sessions(events)), list(SESSION), "left")
     last = F.array_max(before)
@@ -243,7 +251,8 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
         ),
     )
     ambiguous, whole = holds(overlaps), F.col("session_broken").isNull()
-    joined = joined.withColumn("last_listed", F.when(whole & ~ambiguous, last))
+    newest = F.when(only["since"] < now, last_before(only)).otherwise(last)
+    joined = joined.withColumn("last_listed", F.when(whole & ~ambiguous, newest))
     place = F.col("last_listed.place")
     joined = with_refs(
         joined.withColumns({f"session_{name}": place[name] for name in PLACE_OF_NODE}), events, "session"
@@ -256,7 +265,14 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
             .otherwise(EPOCH_UNKNOWN),
             "fetch_offset": F.lit(None).cast("bigint"),
         }
-    ).drop("topic_key", "listings", "last_listed", "session_broken", *(f"session_{name}" for name in PLACE_OF_NODE))
+    ).drop(
+        "topic_key",
+        "only_listing",
+        "listings",
+        "last_listed",
+        "session_broken",
+        *(f"session_{name}" for name in PLACE_OF_NODE),
+    )
 
 
 def sessions_lose_epochs() -> Column:

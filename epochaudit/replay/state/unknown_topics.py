@@ -28,14 +28,16 @@ def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
     Needs: cluster, topic (null: no replica has the id), topic_id, arrival_ms, time_ms, prints_utc.
     """
     joined = rows.join(F.broadcast(_covered_times(events)), "cluster", "left")
-    joined = joined.join(F.broadcast(_named_ids(events)), "cluster", "left")
+    joined = joined.withColumn("unnamed_id", F.when(F.col("topic").isNull(), F.col("topic_id")))
+    joined = joined.join(F.broadcast(_named_ids(events)), ["cluster", "unnamed_id"], "left")
     apart = zone_margin_ms() + _APART_MS
     covered = (F.col("log_begins_ms") + apart <= F.col("arrival_ms")) & (
         F.col("log_ends_ms") - apart >= F.col("time_ms")
     )
-    unknown = F.col("topic").isNull() & F.col("topic_id").isNotNull() & covered
-    named = holds(F.array_contains("named_ids", F.col("topic_id")))
-    return joined.withColumn("never_existed", holds(unknown & ~named)).drop("named_ids", "log_begins_ms", "log_ends_ms")
+    unknown = F.col("unnamed_id").isNotNull() & F.col("is_named").isNull() & covered
+    return joined.withColumn("never_existed", holds(unknown)).drop(
+        "unnamed_id", "is_named", "log_begins_ms", "log_ends_ms"
+    )
 
 
 def log_times(events: DataFrame) -> DataFrame:
@@ -48,9 +50,11 @@ def log_times(events: DataFrame) -> DataFrame:
 
 
 def _named_ids(events: DataFrame) -> DataFrame:
-    """One row per cluster: named_ids, the topic ids that a record, request or line states with a name."""
+    """One row per topic id that a record, request or line states with a name: cluster, unnamed_id, and is_named, always true."""
     named = topic_incarnations(events).where(F.col("known_topic").isNotNull())
-    return named.groupBy("cluster").agg(F.collect_set("known_topic_id").alias("named_ids"))
+    return named.select(
+        "cluster", F.col("known_topic_id").alias("unnamed_id"), F.lit(True).alias("is_named")
+    ).distinct()
 
 
 def _covered_times(events: DataFrame) -> DataFrame:
