@@ -28,7 +28,8 @@ class UncleanElectionNotAllowed(Rule):
     Each election that a controller committed. The new leader must have been a member of the previous ISR or, if the
     election leaves no member of that ISR, of the eligible leader replicas. Otherwise the election was unclean. It then
     needs unclean.leader.election.enable or an administrator's request. The ISR after it is the leader alone, and since
-    metadata.version 3.2-IV0 the record marks it by leaderRecoveryState 1.
+    metadata.version 3.2-IV0 the record marks it by leaderRecoveryState 1. So if the previous ISR is not recorded, an election
+    that leaves the leader alone is unverifiable, also if an earlier ISR had the leader, and any other is clean.
 
     ## Why it matters
     The new leader lacks acknowledged records, and all other replicas delete them. Operators who have not allowed that rely
@@ -113,6 +114,8 @@ class UncleanElectionNotAllowed(Rule):
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
         certain = (col("scope") == OF_RECORD) | adjacent | col("isr_before_stated")
         unseen = ~holds(certain)
+        # whoever left the ISR meanwhile could be elected uncleanly, and would then be alone in it
+        may_have_left = unseen & _alone()
         reverts = col("reverts_uncleanly") & ~recovering
         unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
@@ -130,7 +133,7 @@ class UncleanElectionNotAllowed(Rule):
                 because=(_BEFORE, _ELECTED),
             ),
             passed(
-                ~marks & F.array_contains("isr_before", col("leader")),
+                ~marks & F.array_contains("isr_before", col("leader")) & ~may_have_left,
                 expected="a leader from the ISR before, {isr_before}",
                 observed="leader {leader}, a member of it",
                 because=(_BEFORE, _ELECTED),
