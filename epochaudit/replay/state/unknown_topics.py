@@ -28,15 +28,15 @@ def with_existence(rows: DataFrame, events: DataFrame) -> DataFrame:
     Needs: cluster, topic (null: no replica has the id), topic_id, arrival_ms, time_ms, prints_utc.
     """
     joined = rows.join(F.broadcast(_covered_times(events)), "cluster", "left")
-    joined = joined.withColumn("unnamed_id", F.when(F.col("topic").isNull(), F.col("topic_id")))
-    joined = joined.join(F.broadcast(_named_ids(events)), ["cluster", "unnamed_id"], "left")
+    joined = joined.withColumn("looked_up_id", F.when(F.col("topic").isNull(), F.col("topic_id")))
+    joined = joined.join(F.broadcast(_named_ids(events)), ["cluster", "looked_up_id"], "left")
     apart = zone_margin_ms() + _APART_MS
     covered = (F.col("log_begins_ms") + apart <= F.col("arrival_ms")) & (
         F.col("log_ends_ms") - apart >= F.col("time_ms")
     )
-    unknown = F.col("unnamed_id").isNotNull() & F.col("is_named").isNull() & covered
+    unknown = F.col("looked_up_id").isNotNull() & F.col("is_named").isNull() & covered
     return joined.withColumn("never_existed", holds(unknown)).drop(
-        "unnamed_id", "is_named", "log_begins_ms", "log_ends_ms"
+        "looked_up_id", "is_named", "log_begins_ms", "log_ends_ms"
     )
 
 
@@ -50,10 +50,10 @@ def log_times(events: DataFrame) -> DataFrame:
 
 
 def _named_ids(events: DataFrame) -> DataFrame:
-    """One row per topic id that a record, request or line states with a name: cluster, unnamed_id, and is_named, always true."""
+    """One row per topic id that a record, request or line states with a name: cluster, looked_up_id, and is_named, always true."""
     named = topic_incarnations(events).where(F.col("known_topic").isNotNull())
     return named.select(
-        "cluster", F.col("known_topic_id").alias("unnamed_id"), F.lit(True).alias("is_named")
+        "cluster", F.col("known_topic_id").alias("looked_up_id"), F.lit(True).alias("is_named")
     ).distinct()
 
 
