@@ -8,7 +8,10 @@ from pyspark.sql.functions import col
 from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
-_HAD = "{topic}-{partition} had leader epoch {previous_leader_epoch} and partition epoch {previous_partition_epoch}"
+_HAD = (
+    "{topic}-{partition} had leader epoch {previous_leader_epoch}",
+    "its partition epoch was {previous_partition_epoch}",
+)
 _NEXT = "its next state has leader epoch {leader_epoch} and partition epoch {partition_epoch}"
 
 
@@ -48,9 +51,9 @@ class EpochsResetWithinTopicId(Rule):
 
     caused_by = ("EP-01", "EP-02")
     evidence = {"the state at leader epoch 0": "state_ref", "the state before": "previous_ref"}
-    expected = "epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic id"
+    expected = "no epoch below that of the state before, or another topic id"
     observed = "leader epoch {leader_epoch} and partition epoch {partition_epoch}"
-    because = (_HAD, _NEXT, "both are of the same topic id")
+    because = (*_HAD, _NEXT, "both are of the same topic id")
 
     def applies(self) -> Column:
         return col("created") | ((col("scope") == OF_CONTROLLER) & col("starts_anew"))
@@ -63,14 +66,14 @@ class EpochsResetWithinTopicId(Rule):
                 expected="epochs that begin at 0, as no earlier state of {topic}-{partition} is recorded",
                 because=(),
             ),
-            passed(restated, expected="the state before once more, or a later one", because=(_HAD, _NEXT)),
+            passed(restated, expected="the state before once more, or a later one", because=(*_HAD, _NEXT)),
             violation(col("scope") == OF_RECORD),
             violation(col("same_topic_id")),
             passed(
                 col("another_topic_id") | col("deleted_before"),
-                expected="epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic",
+                expected="no epoch below that of the state before, or another topic",
                 because=(
-                    _HAD,
+                    *_HAD,
                     _NEXT,
                     "between them a controller's broker heard of another topic id of the name {topic}, or of a deletion",
                 ),
@@ -78,7 +81,7 @@ class EpochsResetWithinTopicId(Rule):
             otherwise=unverifiable(
                 None,
                 "neither topic ids nor a deletion tell whether the topic was created again",
-                expected="epochs above ({previous_leader_epoch}, {previous_partition_epoch}), or another topic",
-                because=(_HAD, _NEXT),
+                expected="no epoch below that of the state before, or another topic",
+                because=(*_HAD, _NEXT),
             ),
         )
