@@ -446,20 +446,35 @@ class _View:
 
 
 def _views(history: History, request: AlterPartition) -> list[_View]:
-    """The controller's views from the arrival of a request to its answer."""
+    """The controller's views from the arrival of a request to its answer.
+
+    If it arrived after the election, the first list of live brokers counts as known before: the controller answers nothing until then.
+    """
     first = _View()
     later: list[_View] = []
+    elected: int | None = None
     for event in sorted(history.of(request.node), key=lambda event: (_known_at(event), event.id)):
         begun = isinstance(event, Elected | ProcessStarts)
         if event.at > request.at + (0 if begun else GRAIN_MS):
             break
         if begun:
             first, later = _View(), []
-        elif _known_at(event) < request.arrived - (0 if isinstance(event, Control) else GRAIN_MS):
+            elected = event.at if isinstance(event, Elected) else None
+        elif _is_known_before(event, request) or (first.live is None and _is_first_list(event, elected, request)):
             first = _seen(first, event)
         elif not isinstance(event, Control):
             later.append(_seen(later[-1] if later else first, event))
     return [first, *later]
+
+
+def _is_known_before(event: Event, request: AlterPartition) -> bool:
+    return _known_at(event) < request.arrived - (0 if isinstance(event, Control) else GRAIN_MS)
+
+
+def _is_first_list(event: Event, elected: int | None, request: AlterPartition) -> bool:
+    """The event is a list of live brokers of the second after the controller's election, and the request arrived after that."""
+    lists = isinstance(event, LiveBrokersLine) and event.kind != "leaving"
+    return lists and elected is not None and elected <= request.arrived and event.at <= elected + FIRST_LIST_MS
 
 
 def _known_at(event: Event) -> int:
@@ -481,3 +496,4 @@ def _seen(view: _View, event: Event) -> _View:
 CHECKED_SINCE = 2
 """The first AlterPartition whose controllers all check the members."""
 GRAIN_MS = 2
+FIRST_LIST_MS = 1_000

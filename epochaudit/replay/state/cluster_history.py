@@ -98,7 +98,7 @@ def cluster_history(events: DataFrame) -> DataFrame:
                     positions since <= p < until. since_ms, last_ms: the first and the latest CreateTime; null where no record is,
                     before the log's beginning and in its holes. leader: null if the evidence does not name it
       releases      of all nodes, as in `releases`
-      elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch)
+      elections     ZooKeeper controllers: array of struct(node, time_ms, controller_epoch, until_ms); until_ms as of known_live_brokers
       known_live_brokers   lines of ZooKeeper controllers about live brokers, in the order of their logs: array of struct(node,
                     time_ms, file_order, byte_offset, live (null: the line lists none), removed (brokers that were added, stopped or
                     registered anew: a shutdown before it no longer counts), epochs (of live), shutting_down, until_ms, ref).
@@ -365,7 +365,6 @@ def _facts() -> list[Column]:
         F.when((event_type == LEADER_CHANGE) & F.col("leader").isNotNull(), F.struct("raft_epoch", "leader")).alias(
             "raft_leader"
         ),
-        F.when(event_type == CONTROLLER_ELECTED, F.struct("node", "time_ms", "controller_epoch")).alias("election"),
         F.when(in_log, F.col("time_ms")).alias("log_ms"),
         F.when(of_log, F.col("position")).alias("log_position"),
         F.when(in_log, state_snapshot()).alias("snapshot"),
@@ -378,9 +377,10 @@ def _facts() -> list[Column]:
 
 
 def _zookeeper_controllers(events: DataFrame) -> DataFrame:
-    """What ZooKeeper controllers logged of live brokers, and sent to their own brokers: cluster, known_live_brokers, live_sent.
+    """What ZooKeeper controllers logged of elections and live brokers, and sent to their own brokers.
 
-    One row per line about live brokers, and per change of the live brokers that were sent, or were repeated after a list.
+    One row per line about an election or live brokers, and per change of the live brokers that were sent, or were repeated after a
+    list. Columns: cluster, election, known_live_brokers, live_sent.
     """
     event_type, live_brokers = F.col("event_type"), F.col("live_brokers")
     own = (F.col("controller_id") == F.col("node")) & (F.col("partition_row") == 0) & live_brokers.isNotNull()
@@ -408,8 +408,11 @@ def _zookeeper_controllers(events: DataFrame) -> DataFrame:
         }
     )
     live_sent = F.struct("node", F.col("at").alias("time_ms"), "live")
-    return rows.where("changes or logs_live").select(
+    elected = event_type == CONTROLLER_ELECTED
+    election = F.struct("node", "time_ms", "controller_epoch", "until_ms")
+    return rows.where(F.col("changes") | F.col("logs_live") | elected).select(
         "cluster",
+        F.when(elected, election).alias("election"),
         F.when(F.col("logs_live"), _line_about_live_brokers()).alias("known_live_brokers"),
         F.when(F.col("changes"), live_sent).alias("live_sent"),
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import GRAIN_MS
+from epochaudit.events.times import GRAIN_MS, SLACK_MS
 from epochaudit.events.views import holds
 from epochaudit.spark.columns import let
 
@@ -132,34 +132,64 @@ def _of_lines(body: Callable[[Column, Column], Column]) -> Column:
     """body(before, during), for entries of known_live_brokers.
 
     They are those that the node wrote since it became the answering controller: before the request, and during it. A line does
-    not count after a missing file of the controller's log: what changed since is not known.
+    not count after a missing file of the controller's log: what changed since is not known. The controller's first list of a tenure
+    counts as before the request if the node was elected before: it answers nothing until it has read which brokers are live
+    (KafkaController.onControllerFailover, initializeControllerContext).
     """
 
-    def of_controller(since_ms: Column) -> Column:
+    def of_controller(tenure: Column) -> Column:
         own = F.filter(
             "known_live_brokers",
-            lambda t: (t["node"] == F.col("node")) & (t["time_ms"] >= since_ms) & (t["until_ms"] >= F.col("to_ms")),
-        )
-        return let(
-            own,
-            lambda lines: let(
-                F.filter(lines, lambda t: t["time_ms"] < F.col("from_ms") - GRAIN_MS),
-                lambda before: let(F.filter(lines, _during_request), lambda during: body(before, during)),
+            lambda t: (
+                (t["node"] == F.col("node")) & (t["time_ms"] >= tenure["since_ms"]) & (t["until_ms"] >= F.col("to_ms"))
             ),
         )
+        return let(own, lambda lines: let(_first_list(lines, tenure), lambda first: of_lines(lines, first)))
 
-    return let(_controller_since_ms(), of_controller)
+    def of_lines(lines: Column, first: Column) -> Column:
+        def is_first(line: Column) -> Column:
+            return holds(line["ref"] == first["ref"])
+
+        before = F.filter(lines, lambda t: (t["time_ms"] < F.col("from_ms") - GRAIN_MS) | is_first(t))
+        during = F.filter(lines, lambda t: _during_request(t) & ~is_first(t))
+        return let(before, lambda earlier: let(during, lambda of_request: body(earlier, of_request)))
+
+    return let(_tenure(), of_controller)
+
+
+def _first_list(lines: Column, tenure: Column) -> Column:
+    """The first of the controller's lines that lists live brokers; null unless the request arrived after its election.
+
+    Null, too, if a file of the controller's log may be missing before the list, or if the list is not of the second after the
+    election: a later one may state a change, where the line of the first one is missing.
+    """
+    by_ms = F.least(F.col("to_ms") + GRAIN_MS, tenure["elected_ms"] + SLACK_MS)
+    lists = F.filter(lines, lambda t: t["live"].isNotNull() & (t["time_ms"] <= by_ms))
+    elected_before = (tenure["elected_ms"] == tenure["since_ms"]) & (tenure["elected_ms"] <= F.col("from_ms"))
+    whole = tenure["whole_until_ms"] >= F.col("to_ms")
+    return F.when(elected_before & whole, F.get(lists, F.lit(0)))
 
 
 def _during_request(line: Column) -> Column:
     return line["time_ms"].between(F.col("from_ms") - GRAIN_MS, F.col("to_ms") + GRAIN_MS)
 
 
-def _controller_since_ms() -> Column:
-    """Time at which the node became the answering controller: its latest election or the start of its process, if that is later.
+def _tenure() -> Column:
+    """struct(since_ms, elected_ms, whole_until_ms): since when the node has been the answering controller.
 
-    0 if both are older than the evidence. Needs: node, to_ms; elections and releases of `cluster_history`.
+    since_ms        its latest election or the start of its process, if that is later; 0 if both are older than the evidence
+    elected_ms      its latest election; null: none is in the evidence
+    whole_until_ms  from that election to then no file of the controller's log is missing
+    Needs: node, to_ms; elections and releases of `cluster_history`.
     """
     own = F.filter("elections", lambda e: (e["node"] == F.col("node")) & (e["time_ms"] <= F.col("to_ms")))
     ran = F.filter("releases", lambda r: (r["node"] == F.col("node")) & (r["since_ms"] <= F.col("to_ms")))
-    return F.coalesce(F.greatest(F.array_max(own["time_ms"]), F.array_max(ran["since_ms"])), F.lit(0))
+    started_ms = F.array_max(ran["since_ms"])
+    return let(
+        F.array_max(own),
+        lambda latest: F.struct(
+            F.coalesce(F.greatest(latest["time_ms"], started_ms), F.lit(0)).alias("since_ms"),
+            latest["time_ms"].alias("elected_ms"),
+            latest["until_ms"].alias("whole_until_ms"),
+        ),
+    )
