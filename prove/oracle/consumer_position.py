@@ -165,11 +165,13 @@ class Subject:
 
 
 def tr01(history: History) -> Judged:
-    """A consumer does not go on beyond a truncation."""
+    """A consumer does not go on beyond a truncation. Nothing is truncated below offset 0."""
     for one in subjects(history):
         knows = one.states_epochs and (not one.resumed or one.always_committed_with_epoch)
         knows = knows and not one.may_be_reset and not one.may_be_sought
-        if one.position_epoch is None:
+        if one.query.offset == 0:
+            verdict = PASS
+        elif one.position_epoch is None:
             verdict = UNVERIFIABLE
         elif one.diverged is not None:
             verdict = _crossed(one, knows)
@@ -250,11 +252,13 @@ def co02(history: History) -> Judged:
 
 
 def co04(history: History) -> Judged:
-    """A consumer that resumes from a commit does not go on beyond a truncation."""
+    """A consumer that resumes from a commit does not go on beyond a truncation. Nothing is truncated below offset 0."""
     for one in subjects(history):
         if not one.resumed or (one.committed_epoch < 0 and one.diverged is not None):
             continue
-        if one.position_epoch is None:
+        if one.query.offset == 0:
+            yield PASS, one.key
+        elif one.position_epoch is None:
             yield UNVERIFIABLE, one.key
         elif one.diverged is not None:
             yield _crossed(one, one.states_epochs and not one.may_be_reset and not one.may_be_sought), one.key

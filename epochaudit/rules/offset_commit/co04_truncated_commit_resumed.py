@@ -7,7 +7,12 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, SHARED_CLIENT_ID
 from epochaudit.rules.rule import HIGH, UNVERIFIABLE, Branch, Rule, first_of, passed, rule, unverifiable
-from epochaudit.rules.truncation.position_validation import can_validate, crossing, severity_of_crossing
+from epochaudit.rules.truncation.position_validation import (
+    can_validate,
+    crossing,
+    nothing_is_below,
+    severity_of_crossing,
+)
 
 
 @rule("CO-04", frame="positions", kip="KIP-320", severity=HIGH, since="2.3")
@@ -29,11 +34,12 @@ class TruncatedCommitResumed(Rule):
 
     ## What is allowed
     The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
-    position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing. It is
-    exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3, or ListOffsets returned the same
-    offset to it, as clients skip the validation of such a position, or it had read on from the offset before: a seek back to it
-    has no leader epoch, and no broker log distinguishes it from the resumption. TR-01 judges an offset that was committed or returned
-    without a leader epoch (CO-05 counts such commits), if the client that committed it is known to have read up to it.
+    position from ListOffsets, or lastFetchedEpoch in the request. A start exactly at the offset loses nothing, and nothing
+    is below offset 0. It is exposed if the client could not validate the offset: Fetch below 9, brokers before 2.3, or
+    ListOffsets returned the same offset to it, as clients skip the validation of such a position, or it had read on from
+    the offset before: a seek back to it has no leader epoch, and no broker log distinguishes it from the resumption. TR-01
+    judges an offset that was committed or returned without a leader epoch (CO-05 counts such commits), if the client that
+    committed it is known to have read up to it.
 
     ## What to do
     Stop the group, reset it to the first skipped offset that the finding reports with `kafka-consumer-groups.sh
@@ -96,6 +102,7 @@ class TruncatedCommitResumed(Rule):
             )
 
         return first_of(
+            passed(nothing_is_below(), expected=validated, observed=resumed, because=(committed,)),
             unverifiable(
                 col("ambiguous_name"),
                 AMBIGUOUS_TOPIC,

@@ -31,6 +31,11 @@ REQUESTS_MISSING: Final = (
 )
 
 
+def nothing_is_below() -> Column:
+    """The position is offset 0: no record is before it that a truncation can have removed, and no leader epoch starts below it."""
+    return col("fetch_offset") == 0
+
+
 def can_validate() -> Column:
     """The client states a leader epoch in its fetch, and no release of the broker is known that could not answer it."""
     return (

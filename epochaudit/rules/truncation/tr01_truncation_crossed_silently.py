@@ -7,7 +7,12 @@ from pyspark.sql.functions import col
 
 from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import HIGH, Branch, OwnSentences, Rule, first_of, passed, rule, unverifiable
-from epochaudit.rules.truncation.position_validation import can_validate, crossing, severity_of_crossing
+from epochaudit.rules.truncation.position_validation import (
+    can_validate,
+    crossing,
+    nothing_is_below,
+    severity_of_crossing,
+)
 
 _HELD = (
     "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
@@ -38,10 +43,11 @@ class TruncationCrossedSilently(Rule):
     ## What is allowed
     The client detected the truncation: an OffsetForLeaderEpoch answered before the fetch, an out-of-range answer, a new
     position from ListOffsets, or lastFetchedEpoch in the request. A position that it never read up to (a seek) proves
-    nothing. A start exactly at the position loses nothing. An unclean election after the new epoch may restore the old
-    history: then the rule claims nothing. It is exposed instead of a violation if the client could not know: Fetch below 9,
-    no epoch with the committed offset, a position that ListOffsets returned (clients skip its validation), brokers before 2.3, or
-    a client that had read on from the position before: if a seek took it back, the position has no leader epoch.
+    nothing. A start exactly at the position loses nothing, and nothing is below position 0. An unclean election after the
+    new epoch may restore the old history: then the rule claims nothing. It is exposed instead of a violation if the client
+    could not know: Fetch below 9, no epoch with the committed offset, a position that ListOffsets returned (clients skip
+    its validation), brokers before 2.3, or a client that had read on from the position before: if a seek took it back, the
+    position has no leader epoch.
 
     ## What to do
     Stop the consumer, reset its group to the first skipped offset that the finding reports with
@@ -92,6 +98,12 @@ class TruncationCrossedSilently(Rule):
         could_validate = can_validate() & (~col("resumed") | (col("lowest_offset_fetch_epoch") >= 0))
         crossed = col("crossed")
         return first_of(
+            passed(
+                nothing_is_below(),
+                expected=_VALIDATION,
+                observed=f"{_FETCHED}: no leader epoch starts below that offset",
+                because=(_SERVED,),
+            ),
             unverifiable(
                 col("position_epoch").isNull(),
                 "the leader epoch of the committed offset is not in the evidence",
