@@ -102,6 +102,18 @@ LOST_WRITES = {
 # Groups that lost their offsets with a topic and whose members, which have no reset policy, ask for them in vain: group, client, topic,
 # partition, the offset that they had committed, how often they asked, and the lines of the first and the last answer. Else none.
 STUCK = {
+    "zk-recreate-unclean-2.5": [
+        (
+            "grc",
+            "rc-g39-restarted",
+            "rc",
+            0,
+            20,
+            23,
+            "broker-2/kafka-request.log:1411",
+            "broker-2/kafka-request.log:1676",
+        ),
+    ],
     "zk-topic-recreate-3.9": [
         (
             "g20",

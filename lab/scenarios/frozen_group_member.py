@@ -26,8 +26,8 @@ def frozen_group_member(cluster: Cluster) -> Expected:
     Another member has its partition by then; in a second group, because it has the same group.instance.id. From 4.0 on a third group does
     as the first with the group protocol of KIP-848. A consumer in no group commits for the first one, while that has a member. The
     report must count the refused OffsetCommit: 22 (ILLEGAL_GENERATION), 25 (UNKNOWN_MEMBER_ID), 82 (FENCED_INSTANCE_ID), 110
-    (FENCED_MEMBER_EPOCH) or 113 (STALE_MEMBER_EPOCH). GE-01, GE-03, GE-05 and GE-02 must have judged them as fenced, except up
-    to 2.7, whose request logs are text.
+    (FENCED_MEMBER_EPOCH) or 113 (STALE_MEMBER_EPOCH). GE-01, GE-03, GE-05 and GE-02 must have judged them as fenced, and GE-01 other
+    commits as right.
     """
     cluster.create("orders", "1,2,3")
     shop = cluster.producer("shop", ["orders-0"], "all", pause_ms=1)
@@ -68,7 +68,7 @@ def frozen_group_member(cluster: Cluster) -> Expected:
         shop.send(10)
     fenced = {(_RULES[protocol], f"{protocol}-zombie") for protocol in protocols} | {("GE-02", "stranger")}
     refusals = (Refusal("OFFSET_COMMIT", FENCED),)
-    return Expected(refusals=refusals, fenced=frozenset(fenced if cluster.release.logs_requests_as_json else ()))
+    return Expected(refusals=refusals, fenced=frozenset(fenced), passed=frozenset({"GE-01"}))
 
 
 def _commit_without_group(cluster: Cluster, member: Client) -> None:

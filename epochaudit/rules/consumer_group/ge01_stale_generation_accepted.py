@@ -41,7 +41,7 @@ class StaleGenerationAccepted(Rule):
     records are processed twice; or it puts the group ahead, and records are skipped.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out. All
+    The coordinators' request logs, with JoinGroup and SyncGroup: the light settings leave most of these out. All
     answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. For a
     violation, the elections of __consumer_offsets: state-change.log or the metadata log; and if the newer generation is known only by
     commits of members whose JoinGroup in it is not recorded, the broker's release, before 3.8. Without a newer generation, a log that is

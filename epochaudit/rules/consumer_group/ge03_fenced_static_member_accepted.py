@@ -38,7 +38,7 @@ class FencedStaticMemberAccepted(Rule):
     or it puts them ahead, and records are skipped. As the generation may be the same, only the member id differs.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later), with JoinGroup and SyncGroup: the light settings leave most of these out.
+    The coordinators' request logs, with JoinGroup and SyncGroup: the light settings leave most of these out.
     All answers must be of one node; the new member's SyncGroup or OffsetCommit must have arrived a second after the last JoinGroup of
     the former one was answered, and have been logged a second before the commit arrived. For a violation, the elections of
     __consumer_offsets: state-change.log or the metadata log.

@@ -1,6 +1,6 @@
 """Members of consumer groups: JOIN_GROUP 0-9, SYNC_GROUP 0-5, CONSUMER_GROUP_HEARTBEAT 0-1.
 
-Printed as text (Kafka 1.0 to 2.7), the first two are only counted; the third is of KIP-848, and came with 3.7.
+Printed as text (Kafka 1.0 to 2.7): JOIN_GROUP 0-7, SYNC_GROUP 0-5. The third is of KIP-848, and came with 3.7.
 """
 
 from __future__ import annotations

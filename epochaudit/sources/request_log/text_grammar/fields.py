@@ -10,7 +10,7 @@ from typing import Final
 from epochaudit.sources.request_log.text_grammar.schemas import NEVER
 
 _TOKEN: Final = re.compile(
-    r"(?P<names>[\w|']+)(?P<kind>[$!#@*%^]?[#-]?)(?P<null>\??)"
+    r"(?P<names>[\w|']+)(?P<kind>[$!#@*%^~]?[#-]?)(?P<null>\??)"
     r"(?::(?P<first>\d+)(?:(?P<more>\+)|-(?P<last>\d+))?)?(?P<open>[\[(]?)|(?P<close>[\])])|(?P<space> )"
 )
 _CLOSED: Final = {"]": "[", ")": "("}

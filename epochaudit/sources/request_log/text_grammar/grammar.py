@@ -28,6 +28,7 @@ PLAIN: Final = {
     "@": rf"(?:{_WRAPPED}(?:,{_WRAPPED})*+)?",
     "$-": r"[^\[\]{}=,]*+",
     "$#": r"[^\[\]{}=]*+",
+    "~": r"null|java\.nio\.\w++\[pos=\d++ lim=\d++ cap=\d++\]",
     "%": rf"null|\[(?:{_ABORTED}(?:,{_ABORTED})*+)?\]",
 }
 

@@ -6,10 +6,10 @@ One line per API, in the order of the protocol; a version prints exactly the fie
 
 The first name is the field's in the structs of request_log.apis; fields without one there are skipped. The other names
 are those of other releases: schemas were written by hand up to 2.1 to 2.6, API by API, and generated since.
-Kinds: none an integer, `$` a string, `$-` one without commas, `!` a boolean, `#` integers, `$#` strings (split at commas),
-`@` integers that are each wrapped in a struct, `*` records, `%` aborted transactions, `^` a tagged struct, `(fields)`
-fields of a struct that later releases dissolved. `?` may be null. Versions: `:3`, `:3+`, `:1-2`. From the version
-`flexible` on, structs close with their tagged fields.
+Kinds: none an integer, `$` a string, `$-` one without commas, `!` a boolean, `#` integers, `$#` strings (split at
+commas), `@` integers that are each wrapped in a struct, `*` records, `~` bytes, of which only the size is printed,
+`%` aborted transactions, `^` a tagged struct, `(fields)` fields of a struct that later releases dissolved. `?` may be
+null. Versions: `:3`, `:3+`, `:1-2`. From the version `flexible` on, structs close with their tagged fields.
 """
 
 from __future__ import annotations
@@ -155,6 +155,23 @@ TEXTS: Final[dict[str, Text]] = {
         "throttle_time_ms:3+ topics|responses[name|topic$ partitions|partition_responses[partition_index|partition "
         "committed_offset|offset committed_leader_epoch|leader_epoch:5+ metadata$? error_code]] whole|error_code:2+",
         flexible=6,
+    ),
+    "JOIN_GROUP": Text(
+        (
+            "group_id$ session_timeout_ms|session_timeout rebalance_timeout_ms|rebalance_timeout:1+ member_id$ "
+            "group_instance_id$?:5+ protocol_type$ protocols|group_protocols[name|protocol_name$ metadata|protocol_metadata~]",
+        ),
+        "throttle_time_ms:2+ error_code generation_id protocol_type$?:7+ protocol_name|group_protocol$? leader|leader_id$ "
+        "member_id$ members[member_id$ group_instance_id$?:5+ metadata|member_metadata~]",
+        flexible=6,
+    ),
+    "SYNC_GROUP": Text(
+        (
+            "group_id$ generation_id member_id$ group_instance_id$?:3+ protocol_type$?:5+ protocol_name$?:5+ "
+            "assignments|group_assignment[member_id$ assignment|member_assignment~]",
+        ),
+        "throttle_time_ms:1+ error_code protocol_type$?:5+ protocol_name$?:5+ assignment|member_assignment~",
+        flexible=4,
     ),
     "CREATE_TOPICS": Text(
         (
