@@ -34,6 +34,7 @@ LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000
 FEWEST_ANSWERS: Final = 100  # if fewer were to be expected in the silent time, silence proves nothing
 ZONE_STEP_MS: Final = 15 * 60_000  # clocks that print no zone differ by multiples of it
+EMPTY_LOG: Final = "its file is empty: nobody asked the node anything, or its logger is off"
 _DATED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<date>\d{4}-\d\d-\d\d)(?:-(?P<hour>\d\d))?(?:\.\w{2,4})?$")
 
 Row = Mapping[str, Any]
@@ -129,23 +130,26 @@ def _nodes(missing_nodes: Iterable[Process], seen: Seen) -> Iterator[Missing]:
 def _logs(nodes: Sequence[NodeRead], files: Sequence[CaptureFile], seen: Seen) -> Iterator[Missing]:
     """Logs that a node lacks and another node of its cluster has.
 
-    A state-change.log that is there, but empty, is not missing: a broker without partitions writes nothing to it.
+    A state-change.log that is there, but empty, is not missing: a broker without partitions writes nothing to it. An empty request log
+    may be of a node that was asked nothing, but nothing shows that its logger is on.
     """
-    names = {(file.cluster, os.path.basename(file.path)) for file in files if file.source == STATE_CHANGE_LOG}
+    names = {(file.cluster, os.path.basename(file.path)): file.source for file in files if file.source in LOGS}
     empty = {
-        (file.cluster, file.node)
+        (file.cluster, file.node, names.get((file.cluster, os.path.basename(file.path))))
         for file in files
-        if file.kind == EMPTY and (file.cluster, os.path.basename(file.path)) in names
+        if file.kind == EMPTY
     }
     for node in nodes:
         others = [other for other in nodes if other.cluster == node.cluster and other.node != node.node]
         for source in node.missing_logs:
-            if source == STATE_CHANGE_LOG and (node.cluster, node.node) in empty:
+            is_empty = (node.cluster, node.node, source) in empty
+            if is_empty and source == STATE_CHANGE_LOG:
                 continue
             have = [one.node for one in others if source in seen.rows.get((one.cluster, one.node), {})]
             if have:
                 answers = _usual(node.cluster, seen) if source == REQUEST_LOG else None
-                remedy = f"add it: node{'' if len(have) == 1 else 's'} {', '.join(map(str, have))} wrote one"
+                others_wrote = f"add it: node{'' if len(have) == 1 else 's'} {', '.join(map(str, have))} wrote one"
+                remedy = EMPTY_LOG if is_empty else others_wrote
                 what = f"{LOGS[source]} of node {node.node}"
                 yield Missing(node.cluster, node.node, what, remedy, answers, as_others=True, logs=(source,))
 

@@ -11,6 +11,7 @@ import pytest
 
 from epochaudit.inventory.inventory import NodeRead
 from epochaudit.inventory.missing_evidence import (
+    EMPTY_LOG,
     MetadataHole,
     RequestGap,
     Seen,
@@ -74,7 +75,19 @@ def test_an_empty_state_change_log_is_not_missing() -> None:
 
     assert lacking("state_change_log", "the.log") == []
     assert lacking("state_change_log", "other.log") == ["state-change.log of node 1"]
-    assert len(lacking("request_log", "the.log")) == 1  # its logger may be off
+    assert len(lacking("request_log", "the.log")) == 1
+
+
+def test_an_empty_request_log_may_be_of_a_node_that_was_asked_nothing_or_its_logger_is_off() -> None:
+    empty = CaptureFile("1/the.log", "1/the.log", "empty", "c", 0, 1, None)
+    nodes, others = (node(1, "request_log"), node(2)), log(2, "request_log", "2/the.log")
+    seen = Seen({("c", 2): {"request_log": 7}}, {})
+
+    def remedies(*files: CaptureFile) -> list[str]:
+        return [one.remedy for one in missing_evidence(nodes, (), files, {}, seen)]
+
+    assert remedies(empty, others) == [EMPTY_LOG]
+    assert remedies(others) == ["add it: node 2 wrote one"]
 
 
 def test_rotated_files_between_others_are_missing() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from epochaudit.inventory.missing_evidence import EMPTY_LOG
 from epochaudit.report.contents import Report
 from epochaudit.report.json_report import document
 from lab.comparison import Check, Expected, Judged, Refusal, Subject, compare, failed, tampered, unnoticed
@@ -247,6 +248,18 @@ def test_each_mistake_fails_one_check_with_its_reason(
 @pytest.mark.parametrize("change", [other_acks, other_role])
 def test_other_mistakes_fail_too(change: Callable[[dict[str, Any]], None]) -> None:
     assert len(failed(subject(change))) == 1
+
+
+def test_a_request_log_may_be_empty_but_not_absent() -> None:
+    def lacks(remedy: str) -> Callable[[dict[str, Any]], None]:
+        def change(found: dict[str, Any]) -> None:
+            found["capture"]["complete"] = False
+            found["capture"]["missing"] = [{"node": 1, "what": "request log", "remedy": remedy}]
+
+        return change
+
+    assert failed(subject(lacks(EMPTY_LOG))) == []
+    assert names(failed(subject(lacks("add it: node 100 wrote one")))) == ["the evidence is complete"]
 
 
 def test_with_zookeeper_each_broker_may_be_the_controller() -> None:
