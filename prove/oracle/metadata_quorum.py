@@ -160,11 +160,9 @@ def ra05(history: History) -> Judged:
 def ra07(history: History) -> Judged:
     """A leader begins its epoch at what had been committed, or above."""
     known = leaders(history)
-    starts: dict[int, int] = {}
-    for event in history.events:
-        if isinstance(event, Record) and event.kind == "LEADER_CHANGE":
-            starts[event.epoch] = min(event.offset, starts.get(event.epoch, event.offset))
-    for epoch, start in starts.items():
+    records = [event for event in history.events if isinstance(event, Record)]
+    for epoch in sorted({record.epoch for record in records if record.kind == "LEADER_CHANGE"}):
+        start = min(record.offset for record in records if record.epoch == epoch)
         high = earlier_high(history, epoch)
         key = (min(known[epoch], default=None),)
         if high is None:

@@ -33,14 +33,14 @@ def raft_epochs(events: DataFrame) -> DataFrame:
       other_leader, other_ref  another leader of the same epoch; null: none
       low, low_ref             the lowest high watermark in answers with code 0 to a Fetch in the epoch; null: none
       earlier_high, earlier_epoch, earlier_ref   the highest one in lower epochs; null: none
-      start_offset, start_ref  the offset of its LeaderChange record; null: none is recorded
+      start_offset, start_ref  the lowest offset of its records; null: its LeaderChange record is not recorded
       begins_again             as in `quorum_restarts`
     """
     answers = as_leaf(_fetch_answers(events))
     leaders = reduce(
         DataFrame.unionByName, (_of_answers(answers), _of_requests(events), _of_lines(events), _of_records(events))
     )
-    by_leader = leaders.groupBy("cluster", "raft_epoch", "leader").agg(_first_readable("ref"))
+    by_leader = leaders.groupBy("cluster", "raft_epoch", "leader").agg(_first_readable(F.col("ref")))
     fact = F.struct("leader", "found.ref")
     by_epoch = by_leader.groupBy("cluster", "raft_epoch").agg(F.min(fact).alias("first"), F.max(fact).alias("last"))
     rows = by_epoch.join(_watermarks(answers), ["cluster", "raft_epoch"], "full").join(
@@ -151,12 +151,21 @@ def _watermarks(answers: DataFrame) -> DataFrame:
 
 
 def _starts(events: DataFrame) -> DataFrame:
-    """One row per epoch: the lowest offset of its LeaderChange records, start_offset and start_ref."""
-    changes = _leader_changes(events).select("cluster", "raft_epoch", "metadata_offset", ref().alias("ref"))
-    by_offset = changes.groupBy("cluster", "raft_epoch", "metadata_offset").agg(_first_readable("ref"))
+    """One row per epoch with a LeaderChange record: the lowest offset of its records, start_offset and start_ref.
+
+    Of 3.3 to 3.5 a leader may append others before that record: it tells the controller of its leadership first
+    (KafkaRaftClient.onBecomeLeader).
+    """
+    in_log = (F.col("source") == SOURCE) & ~in_snapshot() & F.col("metadata_offset").isNotNull()
+    records = events.where(in_log & F.col("raft_epoch").isNotNull())
+    by_offset = records.groupBy("cluster", "raft_epoch", "metadata_offset").agg(
+        F.max(F.col("event_type") == LEADER_CHANGE).alias("begins"), _first_readable(ref())
+    )
     start = F.struct("metadata_offset", "found.ref")
-    by_epoch = by_offset.groupBy("cluster", "raft_epoch").agg(F.min(start).alias("start"))
-    return by_epoch.select(
+    by_epoch = by_offset.groupBy("cluster", "raft_epoch").agg(
+        F.min(start).alias("start"), F.max("begins").alias("begins")
+    )
+    return by_epoch.where("begins").select(
         "cluster",
         "raft_epoch",
         F.col("start.metadata_offset").alias("start_offset"),
@@ -164,7 +173,7 @@ def _starts(events: DataFrame) -> DataFrame:
     )
 
 
-def _first_readable(name: str) -> Column:
+def _first_readable(reference: Column) -> Column:
     """found: struct with ref, the first reference of a group; to a raw segment only if there is no line."""
-    raw = F.col(f"{name}.file").rlike(_RAW)
-    return F.min(F.struct(raw.alias("raw"), F.col(name).alias("ref"))).alias("found")
+    raw = reference["file"].rlike(_RAW)
+    return F.min(F.struct(raw.alias("raw"), reference.alias("ref"))).alias("found")
