@@ -40,7 +40,7 @@ def raft_epochs(events: DataFrame) -> DataFrame:
     leaders = reduce(
         DataFrame.unionByName, (_of_answers(answers), _of_requests(events), _of_lines(events), _of_records(events))
     )
-    by_leader = leaders.groupBy("cluster", "raft_epoch", "leader").agg(_first_readable(F.col("ref")))
+    by_leader = leaders.groupBy("cluster", "raft_epoch", "leader").agg(_first_readable("ref"))
     fact = F.struct("leader", "found.ref")
     by_epoch = by_leader.groupBy("cluster", "raft_epoch").agg(F.min(fact).alias("first"), F.max(fact).alias("last"))
     rows = by_epoch.join(_watermarks(answers), ["cluster", "raft_epoch"], "full").join(
@@ -158,12 +158,10 @@ def _starts(events: DataFrame) -> DataFrame:
     """
     in_log = (F.col("source") == SOURCE) & ~in_snapshot() & F.col("metadata_offset").isNotNull()
     records = events.where(in_log & F.col("raft_epoch").isNotNull())
-    by_offset = records.groupBy("cluster", "raft_epoch", "metadata_offset").agg(
-        F.max(F.col("event_type") == LEADER_CHANGE).alias("begins"), _first_readable(ref())
-    )
-    start = F.struct("metadata_offset", "found.ref")
-    by_epoch = by_offset.groupBy("cluster", "raft_epoch").agg(
-        F.min(start).alias("start"), F.max("begins").alias("begins")
+    own = ref()
+    start = F.struct("metadata_offset", _is_raw(own).alias("raw"), own.alias("ref"))
+    by_epoch = records.groupBy("cluster", "raft_epoch").agg(
+        F.min(start).alias("start"), F.max(F.col("event_type") == LEADER_CHANGE).alias("begins")
     )
     return by_epoch.where("begins").select(
         "cluster",
@@ -173,7 +171,11 @@ def _starts(events: DataFrame) -> DataFrame:
     )
 
 
-def _first_readable(reference: Column) -> Column:
+def _first_readable(name: str) -> Column:
     """found: struct with ref, the first reference of a group; to a raw segment only if there is no line."""
-    raw = reference["file"].rlike(_RAW)
-    return F.min(F.struct(raw.alias("raw"), reference.alias("ref"))).alias("found")
+    return F.min(F.struct(_is_raw(F.col(name)).alias("raw"), F.col(name).alias("ref"))).alias("found")
+
+
+def _is_raw(reference: Column) -> Column:
+    """The reference is to a raw segment, in which there are no lines to read."""
+    return reference["file"].rlike(_RAW)
