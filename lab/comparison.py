@@ -14,7 +14,7 @@ Report = Mapping[str, Any]
 ACKS: Final = {"all": -1, "1": 1}
 FENCED, EXPOSED, UNVERIFIABLE, VIOLATION = "fenced", "exposed", "unverifiable", "violation"
 FOUND: Final = (VIOLATION, EXPOSED)
-LEFT_EMPTY: Final = "its file is empty"  # what the report says of a log that is there, and has no line
+LEFT_EMPTY: Final = "its file is empty"  # how the report begins its remedy for a log that is there, and has no line
 
 
 @dataclass(frozen=True)

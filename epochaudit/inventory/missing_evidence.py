@@ -34,7 +34,7 @@ LONG_SILENCE_MS: Final = 10 * 60_000
 SHORTEST_TAIL_MS: Final = 60_000
 FEWEST_ANSWERS: Final = 100  # if fewer were to be expected in the silent time, silence proves nothing
 ZONE_STEP_MS: Final = 15 * 60_000  # clocks that print no zone differ by multiples of it
-EMPTY_LOG: Final = "its file is empty: nobody asked the node anything, or its logger is off"
+EMPTY_LOG: Final = "its file is empty: no request reached the node, or its logger is off"
 _DATED: Final = re.compile(r"(?P<base>.+\.log)\.(?P<date>\d{4}-\d\d-\d\d)(?:-(?P<hour>\d\d))?(?:\.\w{2,4})?$")
 
 Row = Mapping[str, Any]

@@ -153,7 +153,7 @@ def _watermarks(answers: DataFrame) -> DataFrame:
 def _starts(events: DataFrame) -> DataFrame:
     """One row per epoch with a LeaderChange record: the lowest offset of its records, start_offset and start_ref.
 
-    Of 3.3 to 3.5 a leader may append others before that record: it tells the controller of its leadership first
+    Of 3.3 to 3.5 a leader may append others before that record: it notifies the controller of its leadership first
     (KafkaRaftClient.onBecomeLeader).
     """
     in_log = (F.col("source") == SOURCE) & ~in_snapshot() & F.col("metadata_offset").isNotNull()

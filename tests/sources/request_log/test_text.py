@@ -25,7 +25,7 @@ TAIL = (
     "listener:PLAINTEXT"
 )
 LOGGER = " (kafka.request.logger)"
-# columns that say whether the request and the response have a row, where an API's rows have only one of them, or none
+# columns that state whether the request and the response have a row, where an API's rows have only one of them, or none
 SIDES: dict[str, tuple[str, ...]] = {
     "METADATA": ("in_response",), "CONTROLLED_SHUTDOWN": ("in_response",), "UPDATE_METADATA": ("in_request",),
     "JOIN_GROUP": (), "SYNC_GROUP": (),
