@@ -102,7 +102,12 @@ class TruncatedCommitResumed(Rule):
             )
 
         return first_of(
-            passed(nothing_is_below(), expected=validated, observed=resumed, because=(committed,)),
+            passed(
+                nothing_is_below(),
+                expected="any start at offset 0, as no record is before it",
+                observed=resumed,
+                because=(committed,),
+            ),
             unverifiable(
                 col("ambiguous_name"),
                 AMBIGUOUS_TOPIC,
