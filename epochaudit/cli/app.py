@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -48,6 +49,9 @@ PAGE_OR_JSON: Final = ("text", "json")
 DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
 TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
 REPLACED: Final = re.compile(r"ReplacedFileError: (.* was replaced after it was found)")  # the same
+OUT_OF_MEMORY: Final = re.compile(
+    r"OutOfMemoryError|Not enough memory to build and broadcast|exceeded memory limits"
+)  # of Spark
 ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
 MOMENTS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
@@ -155,11 +159,25 @@ def _message(error: Exception, *, debug: bool) -> str:
             "Spark's Python workers don't have epochaudit: install its wheel where the executors, or the Spark Connect server, "
             "find their Python (PYSPARK_PYTHON), or ship an environment (docs/clusters.md)"
         )
+    if OUT_OF_MEMORY.search(str(error)):
+        return (
+            "Spark's driver or an executor ran out of memory; give it more, for example --conf spark.driver.memory=4g"
+        )
+    if _jvm_ended():
+        return "Spark's JVM ended before the audit did; the system may have killed it because memory ran out"
     if replaced := REPLACED.search(str(error)):
         return f"{replaced[1]}: it was rotated, perhaps; run again"
     first_line = next(iter(str(error).splitlines()), "")
     advice = "" if debug else "; run again with --debug for the traceback"
     return f"internal error: {type(error).__name__}: {first_line}{advice}"
+
+
+def _jvm_ended() -> bool:
+    """True if this process started a JVM that no longer runs."""
+    pyspark = sys.modules.get("pyspark")  # imported by whatever started a JVM
+    gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
+    jvm = getattr(gateway, "proc", None)
+    return jvm is not None and jvm.poll() is not None
 
 
 def _debug(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -22,6 +22,7 @@ import pyspark
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
+from epochaudit.spark.connect import SCHEME, require_connect
 from epochaudit.spark.java import JavaError, require_java
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -68,6 +69,13 @@ DELTA: Final[Mapping[str, str]] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks to read a small transaction log are slow
 }
+STATES_CAUSE: Final = re.compile(r"Exception|Error|UNRESOLVED|not found|Failed to|^Invalid|^Unrecognized")
+STATES_NO_CAUSE: Final = re.compile(
+    r"Error initializing SparkContext|Exception thrown in awaitResult|Could not create the Java Virtual Machine"
+)
+NOT_THE_MESSAGE: Final = re.compile(
+    r"^(?:\d\d/\d\d/\d\d [\d:]+ [A-Z]+ [^ :]+: )?(?:Exception in thread \"[^\"]*\" )?(?:[a-z]\w*(?:\.\w+)+(?:Exception|Error): )?"
+)
 DELTA_VERSION: Final = "4.4.0"
 DELTA_FOR: Final = ("4.0", "4.1", "4.2")  # the lines of Spark for which this version of Delta Lake exists
 # What delta-spark asks for beyond its own jars: Spark ships it, or it serves catalogs that are not used here.
@@ -150,12 +158,15 @@ def session(
 
     `warehouse` adds Delta Lake; `plain_bytes`, of the logs to be judged, if known, lets a small audit start lighter.
     Spark's own chatter goes to a file that is shown only when the start fails; `debug` lets it
-    through. Raises SessionError and JavaError.
+    through. Raises SessionError, JavaError and ConnectError.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_delta(active) if warehouse else active
-    if submitted() or (master or "").startswith("sc:") or "SPARK_REMOTE" in os.environ:
+    remote = master if (master or "").startswith("sc:") else os.environ.get("SPARK_REMOTE")
+    if submitted() or remote is not None:
+        if remote is not None and remote.startswith(SCHEME):
+            require_connect(remote)
         given = _configured(master, {**ALWAYS, **(conf or {})}).getOrCreate()
         return _with_delta(given) if warehouse else given
     require_java()
@@ -385,11 +396,20 @@ def _quiet(debug: bool) -> Iterator[None]:
         except Exception as error:
             chatter.seek(0)
             lines = chatter.read().decode(errors="replace").strip().splitlines()
-            causes = [line for line in lines if re.search(r"Exception|Error|UNRESOLVED|not found", line)]
-            raise SessionError(f"Spark did not start: {(causes or lines or [str(error)])[0].strip()}") from error
+            raise SessionError(f"Spark did not start: {_cause(lines) or error}") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+def _cause(printed: list[str]) -> str:
+    """The first line that states why Spark did not start, without the logger and the class of the exception; else the first line.
+
+    The JVM's own message stands before "Could not create the Java Virtual Machine", a SparkContext's after "Error initializing
+    SparkContext", and a master that does not answer before "Exception thrown in awaitResult".
+    """
+    causes = [line for line in printed if STATES_CAUSE.search(line) and not STATES_NO_CAUSE.search(line)]
+    return NOT_THE_MESSAGE.sub("", next(iter(causes or printed), "")).strip()
 
 
 if __name__ == "__main__":  # make setup: the one download that pip does not do

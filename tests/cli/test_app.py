@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 
 import epochaudit
 from epochaudit.cli import app, commands
@@ -254,6 +256,36 @@ def test_workers_without_the_package_are_told_apart_from_other_errors(
     monkeypatch.setattr(app, "audited", broken)
     assert app.main(["audit", "c"]) == COULD_NOT_RUN
     assert "Spark's Python workers don't have epochaudit: install its wheel" in complaint(capsys)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        "org.apache.spark.SparkException: Not enough memory to build and broadcast the table to all worker nodes.",
+    ],
+)
+def test_too_little_memory_is_named_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], printed: str
+) -> None:
+    def broken(*_: object, **__: object) -> Report:
+        raise RuntimeError(f"An error occurred while calling o7.count.\n: {printed}")
+
+    monkeypatch.setattr(app, "audited", broken)
+    assert app.main(["audit", "c"]) == COULD_NOT_RUN
+    assert "ran out of memory; give it more, for example --conf spark.driver.memory=4g" in complaint(capsys)
+
+
+def test_a_jvm_that_was_killed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: object, **__: object) -> Report:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(app, "audited", broken)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
+    assert app.main(["audit", "c"]) == COULD_NOT_RUN
+    assert "Spark's JVM ended before the audit did" in complaint(capsys)
 
 
 def test_an_interrupt_is_not_taken_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:

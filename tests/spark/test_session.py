@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from epochaudit.spark.session import (
     SMALL_PLAN_ROWS,
     SMALL_PLANS,
     SessionError,
+    _cause,
     session,
     tuned_for,
 )
@@ -110,13 +112,34 @@ def test_spark_starts_and_works_without_a_word() -> None:
 
 
 @pytest.mark.spark
-def test_a_failed_start_is_one_line() -> None:
-    program = "from epochaudit.spark.session import session; session('local[1]', {'spark.driver.memory': '1k'})"
+@pytest.mark.parametrize(
+    ("master", "memory", "cause"),
+    [
+        ("local[1]", "400m", r"\[INVALID_DRIVER_MEMORY\] System memory \d+ must be at least \d+\."),
+        ("local[1]", "4x", "Invalid maximum heap size: -Xmx4x"),
+        ("nowhere", "512m", "Master must either be yarn or start with spark, k8s, or local"),
+    ],
+)
+def test_a_failed_start_is_one_line_with_its_cause(master: str, memory: str, cause: str) -> None:
+    program = (
+        f"from epochaudit.spark.session import session; session('{master}', {{'spark.driver.memory': '{memory}'}})"
+    )
     ran = _run(program)
     assert ran.returncode == 1
-    assert (
-        ran.stderr.strip().splitlines()[-1].startswith("epochaudit.spark.session.SessionError: Spark did not start: ")
-    )
+    last = ran.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(f"epochaudit.spark.session.SessionError: Spark did not start: {cause}", last)
+
+
+def test_the_cause_of_a_failed_start_is_not_what_surrounds_it() -> None:
+    printed = [
+        "WARNING: Using incubator modules: jdk.incubator.vector",
+        "26/11/30 00:23:23 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 127.0.0.1:1",
+        "org.apache.spark.SparkException: Exception thrown in awaitResult: ",
+        "Caused by: java.io.IOException: Failed to connect to /127.0.0.1:1",
+    ]
+    assert _cause(printed) == "Failed to connect to master 127.0.0.1:1"
+    assert _cause(printed[:1]) == printed[0]
+    assert _cause([]) == ""
 
 
 def test_the_package_is_imported_without_spark() -> None:
