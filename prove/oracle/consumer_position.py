@@ -31,7 +31,7 @@ from prove.history import (
     Software,
 )
 from prove.oracle.lineage import CLEAN, Epoch, epochs
-from prove.oracle.replication import Served, served, starts
+from prove.oracle.replication import PartitionEpoch, Served, log_begins, served, start_times, starts
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 EPOCHS_SINCE = 9
@@ -113,7 +113,8 @@ class Subject:
 
     position_epoch: an upper bound of the leader epoch of the record before. diverged: the epoch that is newer and begins below.
     uncertain: such an epoch begins below, but a later election may have brought the old log back. missing: the start of an epoch in
-    between is not recorded. detected: the consumer learned of the divergence, or asked in the epoch, before.
+    between is not recorded. detected: the consumer learned of the divergence, or asked in the epoch, before. unrecorded: it may
+    have, in a request to a leader whose request log begins after its epoch.
     """
 
     of: Consumed
@@ -126,6 +127,7 @@ class Subject:
     uncertain: bool
     missing: bool
     detected: bool
+    unrecorded: bool
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -183,7 +185,7 @@ def tr01(history: History) -> Judged:
 def _crossed(one: Subject, knows: bool) -> str:
     if one.detected:
         return PASS
-    return UNVERIFIABLE if one.shared else VIOLATION if knows else EXPOSED
+    return UNVERIFIABLE if one.shared or one.unrecorded else VIOLATION if knows else EXPOSED
 
 
 def tr02(history: History) -> Judged:
@@ -199,7 +201,7 @@ def tr02(history: History) -> Judged:
         known = one.always_committed_with_epoch and not one.of.reached(one.query.offset) and not one.may_be_sought
         if one.detected or asked:
             yield PASS, one.key
-        elif not known or one.shared or one.of.client[1][0] != JAVA:
+        elif not known or one.shared or one.unrecorded or one.of.client[1][0] != JAVA:
             yield UNVERIFIABLE, one.key
         else:
             yield VIOLATION, one.key
@@ -270,6 +272,7 @@ def subjects(history: History) -> Iterator[Subject]:
     """Each consumer's first Fetch in a leader epoch, if its offset comes from an older one or from a commit."""
     lineage = list(epochs(history))
     groups = [event for event in history.events if isinstance(event, GroupOffset) and event.offset >= 0]
+    unrecorded = _begun_before_their_logs(history, lineage)
     all_consumed = consumed(history)
     for one in all_consumed:
         for epoch in sorted({run.leader_epoch for run in one.runs}):
@@ -292,7 +295,7 @@ def subjects(history: History) -> Iterator[Subject]:
             if bound is None:
                 group = max(resumes, key=lambda event: event.group_id).group_id
                 bound = _committers_epoch(all_consumed, groups, group, one.partition, first.offset)
-            yield _placed(one, own, first, epoch, resumed, bound, lineage)
+            yield _placed(one, own, first, epoch, resumed, bound, lineage, unrecorded)
 
 
 def _placed(
@@ -303,6 +306,7 @@ def _placed(
     resumed: tuple[int, ...],
     bound: int | None,
     lineage: list[Epoch],
+    unrecorded: set[PartitionEpoch],
 ) -> Subject:
     shared = any(
         a.node == b.node and a.queries[0].id < b.queries[0].id < a.queries[-1].id for a in own for b in own
@@ -322,7 +326,21 @@ def _placed(
         other.leader_epoch >= since and _before(other, epoch, first) and _shows_divergence(other.query, first.offset)
         for other in one.others
     )
-    return Subject(one, first, epoch, shared, resumed, bound, diverged, uncertain, missing, detected)
+    open_epochs = any(number == one.partition and since <= e <= epoch for number, e in unrecorded)
+    return Subject(one, first, epoch, shared, resumed, bound, diverged, uncertain, missing, detected, open_epochs)
+
+
+def _begun_before_their_logs(history: History, lineage: list[Epoch]) -> set[PartitionEpoch]:
+    """The leader epochs that a leader began before its request log, or without a line."""
+    begun, found = start_times(history), set()
+    for one in lineage:
+        if one.leader == NO_LEADER or one.never_begun:
+            continue
+        key = one.partition, one.leader_epoch
+        begins = log_begins(history, one.leader)
+        if key not in begun or begins is None or begins > begun[key]:
+            found.add(key)
+    return found
 
 
 def _before(other: Answer, epoch: int, first: Query) -> bool:

@@ -26,7 +26,7 @@ from prove.history import (
     State,
 )
 from prove.oracle.consumer_position import ClientId, Run
-from prove.oracle.replication import roles, starts_of
+from prove.oracle.replication import log_begins, roles, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, Judged, at
 
 BY_ID = 13
@@ -216,12 +216,6 @@ def _resumed(history: History, client: ClientId, query: Query) -> bool:
     return False
 
 
-def _log_begins(history: History, node: int) -> int:
-    """The time of the first request in a broker's log."""
-    requests = (one for one in history.of(node) if isinstance(one, Control | Query | GroupOffset | MetadataAnswer))
-    return min(getattr(one, "arrived", one.at) for one in requests)
-
-
 def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read], bool]]:
     """Each consumer's reads of a topic, and of those that had the name before; of none if their order is not known.
 
@@ -254,5 +248,6 @@ def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read], boo
             if read.runs and (before or unordered):
                 node = read.first.node
                 created = seen[node].get(topic_id)
-                whole = created is not None and _log_begins(history, node) <= created.since
+                begins = log_begins(history, node)
+                whole = created is not None and begins is not None and begins <= created.since
                 yield client, read, [] if unordered else before, whole

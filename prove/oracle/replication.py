@@ -89,6 +89,23 @@ def starts(history: History) -> dict[PartitionEpoch, int]:
     return found
 
 
+def start_times(history: History) -> dict[PartitionEpoch, int]:
+    """When leader epochs start, by the first line of those who lead them."""
+    found: dict[PartitionEpoch, int] = {}
+    for event, start in started(history):
+        if start.leads:
+            at = event.handled if isinstance(event, Control) else event.at
+            found.setdefault((start.partition, start.leader_epoch), at)
+    return found
+
+
+def log_begins(history: History, node: int) -> int | None:
+    """When the first request in a node's request log arrived; None: there is none."""
+    return min(
+        (getattr(one, "arrived", 0) or one.at for one in history.of(node) if hasattr(one, "arrived")), default=None
+    )
+
+
 def shown_starts(history: History) -> set[PartitionEpoch]:
     """The leader epochs whose leader's first line shows that it began there.
 
