@@ -26,7 +26,6 @@ NEWER_ZOOKEEPER_FROM: Final = (2, 8)
 REPLACED_BY_RELOAD4J: Final = ("log4j-1.", "slf4j-log4j12-")
 TOOLS_FROM: Final = (3, 3)  # the first whose administration describes a quorum
 REASSIGNMENTS_FROM: Final = (2, 4)  # KIP-455: by request; before, by a node of ZooKeeper
-REQUEST_LOG_AS_JSON_FROM: Final = (2, 8)  # KIP-673
 EPOCHS_OF_SESSIONS_FROM: Final = (2, 5)
 ISRS_ASKED_FOR_FROM: Final = (2, 7)  # KIP-497
 MEMBERS_OF_ISRS_CHECKED_FROM: Final = (3, 3)  # KIP-841
@@ -53,10 +52,6 @@ class Release:
     @property
     def has_log4j2(self) -> bool:
         return self.number >= LOG4J2_FROM
-
-    @property
-    def logs_requests_as_json(self) -> bool:
-        return self.number >= REQUEST_LOG_AS_JSON_FROM
 
     @property
     def reported_defects(self) -> frozenset[str]:

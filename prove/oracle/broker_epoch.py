@@ -111,6 +111,8 @@ def be06(history: History) -> Judged:
             yield UNVERIFIABLE, key
         elif any(query.offset >= start and query.replica_epoch == epoch for query in fetches):
             yield PASS, key
+        elif any(query.replica_epoch == epoch for query in fetches) and all(query.offset < start for query in fetches):
+            yield PASS, key  # it joined too early, whatever its incarnation: IS-15 judges that
         else:
             older = any(query.offset >= start and query.replica_epoch < epoch for query in fetches)
             yield (VIOLATION if older and _goes_on(history, updated) else UNVERIFIABLE), key

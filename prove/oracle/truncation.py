@@ -19,7 +19,17 @@ from prove.history import (
 from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
-from prove.oracle.replication import answered_fetches, began_at, served, shown_starts, started, starts, starts_of
+from prove.oracle.replication import (
+    answered_fetches,
+    began_at,
+    log_begins,
+    served,
+    shown_starts,
+    start_times,
+    started,
+    starts,
+    starts_of,
+)
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
 
 _Line = TypeVar("_Line", LogTruncated, HighWatermarkLowered)
@@ -193,14 +203,14 @@ def tr06(history: History) -> Judged:
             unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
             yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
             continue
-        if _proved(history, one):
-            yield PASS, key
-            continue
         led = [
             (elected[one.partition, n], n)
             for n in range(one.leader_epoch)
             if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
         ]
+        if led and _proved(history, one, led[-1][1]):
+            yield PASS, key
+            continue
         recorded = led[-1][0] in answering and _answers_recorded(history, one.partition, *led[-1])
         yield (PASS if bounds and recorded else UNVERIFIABLE), key
 
@@ -215,19 +225,15 @@ def _answers_recorded(history: History, partition: int, node: int, epoch: int) -
         for one in answered_fetches(history)
     ):  # fmt: skip
         return True
-    begun = [
-        event.at
-        for event, start in started(history)
-        if event.node == node and start.leads and (start.partition, start.leader_epoch) == (partition, epoch)
-    ]
-    requests = [event.arrived for event in history.of(node) if hasattr(event, "arrived")]
-    return bool(begun) and min(requests) <= min(begun)
+    begun, begins = start_times(history).get((partition, epoch)), log_begins(history, node)
+    return begun is not None and begins is not None and begins <= begun
 
 
-def _proved(history: History, one: Epoch) -> bool:
+def _proved(history: History, one: Epoch, led_before: int) -> bool:
     """Whether a broker had no more than the epoch begins with, though it had all that was committed.
 
-    It was elected from the ISR or was a member of it, has run since an earlier epoch, and its log ended there.
+    It was elected from the ISR or was a member of it, its log ended there, and it has run since the last epoch before that had a
+    leader, `led_before`: nothing is committed in an epoch without one.
     """
     processes: dict[int, bool] = {}
     for node in history.nodes:
@@ -240,7 +246,7 @@ def _proved(history: History, one: Epoch) -> bool:
                     continue
                 if start.leader_epoch == one.leader_epoch:
                     processes[node] = ran and one.start is not None and start.offset <= one.start
-                ran = ran or start.leader_epoch < one.leader_epoch
+                ran = ran or start.leader_epoch <= led_before
     return any(fits and node in one.isr for node, fits in processes.items())
 
 

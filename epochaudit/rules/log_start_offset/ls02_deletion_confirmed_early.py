@@ -30,7 +30,7 @@ class DeletionConfirmedEarly(Rule):
     Records are deleted because nobody may read them any more. A replica that still has them gives them out when it becomes leader.
 
     ## Evidence needed
-    The leader's request log as JSON (2.8 and later).
+    The leader's request log.
 
     ## What is allowed
     A deletion up to the high watermark (offset -1): the answer does not state which offset that was, so any low watermark passes. Any

@@ -41,7 +41,7 @@ class FencedProducerAccepted(Rule):
     output as well: records come twice, or half a transaction becomes visible.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later). The answer that gave the newer epoch must be of the same node, and must have
+    The coordinators' request logs. The answer that gave the newer epoch must be of the same node, and must have
     been logged a second before the request arrived. Instead of it counts an answer 0 to AddPartitionsToTxn, AddOffsetsToTxn, or EndTxn
     before version 5, in the newer epoch: coordinators accept these in their own epoch only. For a violation, the elections of
     __transaction_state: state-change.log or the metadata log.

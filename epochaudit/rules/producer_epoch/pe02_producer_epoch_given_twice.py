@@ -34,7 +34,7 @@ class ProducerEpochGivenTwice(Rule):
     of them commits or aborts contains the records of the other.
 
     ## Evidence needed
-    The coordinators' request logs as JSON (2.8 and later), or their server.log, which has a line for each such answer ("Initialized
+    The coordinators' request logs, or their server.log, which has a line for each such answer ("Initialized
     transactionalId"). A line does not tell whether its request stated an epoch: where another answer gives the same epoch, it is
     unverifiable. Between coordinators no clocks are compared. An answer of a coordinator whose log is missing stays unknown. For a
     violation, the elections of __transaction_state: state-change.log or the metadata log.

@@ -28,8 +28,8 @@ class ProducerIdGivenTwice(Rule):
     its batches are taken for those that the first has sent already, acknowledged and dropped.
 
     ## Evidence needed
-    For ids the brokers' server.log, with a line for each transactional id ("Initialized transactionalId"), and their request logs as JSON
-    (2.8 and later), which have idempotent producers, too. For blocks request logs of the controllers, or the metadata log for its
+    For ids the brokers' server.log, with a line for each transactional id ("Initialized transactionalId"), and their request logs,
+    which have idempotent producers, too. For blocks request logs of the controllers, or the metadata log for its
     records. No clocks are compared. A second owner in a log that is not recorded stays unknown.
 
     ## What is allowed

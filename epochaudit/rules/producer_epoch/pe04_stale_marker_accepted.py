@@ -59,8 +59,8 @@ class StaleMarkerAccepted(Rule):
 
     ## Evidence needed
     Any of these: segments of the partition, or what `epochaudit collect` takes of them, or dumps with --deep-iteration; server.log of the
-    replicas, which log the batches that they fetch and should not have been accepted (2.4.1 and later); request logs of the leaders as JSON
-    (2.8 and later). In a request log, the answer to the newer marker must be of the same node, and must have been logged a second
+    replicas, which log the batches that they fetch and should not have been accepted (2.4.1 and later); request logs of the leaders.
+    In a request log, the answer to the newer marker must be of the same node, and must have been logged a second
     before the other marker arrived. For a violation there, the elections of the partition: state-change.log or the metadata log.
 
     ## What is allowed

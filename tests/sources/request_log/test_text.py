@@ -28,7 +28,7 @@ LOGGER = " (kafka.request.logger)"
 # columns that state whether the request and the response have a row, where an API's rows have only one of them, or none
 SIDES: dict[str, tuple[str, ...]] = {
     "METADATA": ("in_response",), "CONTROLLED_SHUTDOWN": ("in_response",), "UPDATE_METADATA": ("in_request",),
-    "JOIN_GROUP": (), "SYNC_GROUP": (),
+    "JOIN_GROUP": (), "SYNC_GROUP": (), "INIT_PRODUCER_ID": (), "ADD_OFFSETS_TO_TXN": (), "END_TXN": (),
 }  # fmt: skip
 AMBIGUOUS = re.compile(r".*(?:or ambiguous|cut off.*|garbled.*)")
 
@@ -63,6 +63,14 @@ NAMES: dict[str, dict[str, str]] = {
     "CREATE_TOPICS": {
         "create_topic_requests": "topics", "topic": "name", "config_entries": "configs", "config_name": "name",
         "config_value": "value", "topic_errors": "topics",
+    },
+    "DELETE_RECORDS": {"topic": "name", "partition": "partition_index"},
+    "ADD_PARTITIONS_TO_TXN": {
+        "topic": "name", "partition": "partition_index", "errors": "results", "partition_errors": "results",
+    },
+    "END_TXN": {"transaction_result": "committed"},
+    "WRITE_TXN_MARKERS": {
+        "transaction_markers": "markers", "topic": "name", "partition": "partition_index", "request.partitions": "partition_indexes",
     },
     "DELETE_TOPICS": {"topic_error_codes": "responses", "topic": "name", "request.topics": "topic_names"},
 }  # fmt: skip

@@ -1,6 +1,7 @@
-"""Producer ids, producer epochs and transactions, from JSON only: printed as text (Kafka 1.0 to 2.7), they are only counted.
+"""Producer ids, producer epochs and transactions.
 
 INIT_PRODUCER_ID 0-6, ALLOCATE_PRODUCER_IDS 0, ADD_PARTITIONS_TO_TXN 0-5, ADD_OFFSETS_TO_TXN 0-4, END_TXN 0-5, WRITE_TXN_MARKERS 0-2.
+Printed as text (Kafka 1.0 to 2.7): INIT_PRODUCER_ID 0-4, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN and END_TXN 0-2, WRITE_TXN_MARKERS 0.
 """
 
 from __future__ import annotations

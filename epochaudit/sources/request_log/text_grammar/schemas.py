@@ -40,6 +40,7 @@ _ERRORS: Final = "error_code partition_errors|partitions[topic_name|topic$ parti
 _METADATA_OPTIONS: Final = (
     "allow_auto_topic_creation!:4+ include_cluster_authorized_operations!:8+ include_topic_authorized_operations!:8+"
 )
+_PRODUCER: Final = "transactional_id$ producer_id producer_epoch"
 _ELECTION: Final = Text(
     ("election_type:1+ topic_partitions?[topic$ partition_id#] timeout_ms",),
     "throttle_time_ms error_code:1+ "
@@ -188,6 +189,11 @@ TEXTS: Final[dict[str, Text]] = {
         "throttle_time_ms:1+ responses|topic_error_codes[name|topic$- error_code error_message$?:5+]",
         flexible=4,
     ),
+    "DELETE_RECORDS": Text(
+        ("topics[name|topic$ partitions[partition_index|partition offset]] timeout_ms|timeout",),
+        "throttle_time_ms topics[name|topic$ partitions[partition_index|partition low_watermark error_code]]",
+        flexible=2,
+    ),
     "ALTER_CONFIGS": Text(
         (
             "resources[resource_type resource_name$ "
@@ -205,6 +211,24 @@ TEXTS: Final[dict[str, Text]] = {
         ("acks timeout num_partitions|numPartitions", "acks timeout partition_sizes|partitionSizes$"),
         "responses[name|topic$ partition_responses[index|partition error_code base_offset log_append_time:2+ "
         "log_start_offset:5+ record_errors:8+[batch_index batch_index_error_message$?] error_message$?:8+]] throttle_time_ms:1+",
+    ),
+    "INIT_PRODUCER_ID": Text(
+        ("transactional_id$? transaction_timeout_ms producer_id:3+ producer_epoch:3+",),
+        "throttle_time_ms error_code producer_id producer_epoch",
+        flexible=2,
+    ),
+    "ADD_PARTITIONS_TO_TXN": Text(
+        (f"{_PRODUCER} topics[name|topic$ partitions#]",),
+        "throttle_time_ms results|errors[name|topic$ results|partition_errors[partition_index|partition error_code]]",
+    ),
+    "ADD_OFFSETS_TO_TXN": Text((f"{_PRODUCER} group_id$",), "throttle_time_ms error_code"),
+    "END_TXN": Text((f"{_PRODUCER} committed|transaction_result!",), "throttle_time_ms error_code"),
+    "WRITE_TXN_MARKERS": Text(
+        (
+            "markers|transaction_markers[producer_id producer_epoch transaction_result! "
+            "topics[name|topic$ partition_indexes|partitions#] coordinator_epoch]",
+        ),
+        "markers|transaction_markers[producer_id topics[name|topic$ partitions[partition_index|partition error_code]]]",
     ),
     "ELECT_LEADERS": _ELECTION,
     "ELECT_PREFERRED_LEADERS": _ELECTION,
