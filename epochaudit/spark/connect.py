@@ -25,9 +25,11 @@ def require_connect(url: str) -> None:
     """
     try:
         import_module("pyspark.sql.connect.session")
-    except ImportError as error:
+    except (ImportError, SystemExit) as error:
+        # where no file is the main module, as with `python -c`, Spark believes that it runs its own tests: it ends the process with 0
+        missing = str(error).partition("] ")[2]
         raise ConnectError(
-            f"{url} needs what `pip install 'epochaudit[connect]'` installs: {str(error).partition('] ')[2] or error}"
+            f"{url} needs what `pip install 'epochaudit[connect]'` installs" + (f": {missing}" if missing else "")
         ) from error
     try:
         place = urlsplit(url)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
+from importlib.util import find_spec
 from types import ModuleType
 
 import pytest
 
+from epochaudit.spark import connect
 from epochaudit.spark.connect import PORT, ConnectError, require_connect
 
 
@@ -20,9 +23,34 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_missing_packages_are_named_with_what_installs_them() -> None:
-    with pytest.raises(ConnectError, match=r"^sc://host needs what `pip install 'epochaudit\[connect\]'` installs: ."):
+@pytest.mark.parametrize(
+    ("raised", "detail"),
+    [
+        (
+            ImportError("[PACKAGE_NOT_INSTALLED] grpcio >= 1.48.1 must be installed"),
+            ": grpcio >= 1.48.1 must be installed",
+        ),
+        (SystemExit(0), ""),
+    ],
+)
+def test_missing_packages_are_named_with_what_installs_them(
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException, detail: str
+) -> None:
+    def absent(_: str) -> None:
+        raise raised
+
+    monkeypatch.setattr(connect, "import_module", absent)
+    with pytest.raises(ConnectError) as caught:
         require_connect("sc://host")
+    assert str(caught.value) == f"sc://host needs what `pip install 'epochaudit[connect]'` installs{detail}"
+
+
+@pytest.mark.skipif(find_spec("pandas") is not None, reason="what a client of Connect needs is installed")
+def test_a_process_without_a_main_file_does_not_end_with_0() -> None:
+    program = "import epochaudit; epochaudit.session('sc://127.0.0.1:1')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "ConnectError: sc://127.0.0.1:1 needs what `pip install 'epochaudit[connect]'` installs" in ran.stderr
 
 
 @pytest.mark.usefixtures("installed")
