@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 PAGE_OR_JSON: Final = ("text", "json")
 DOCUMENTS: Final = ("report", "doctor", "timeline", "rules", "metrics")
 TIMELINE_FORMATS: Final = ("text", "json", "html", "svg")
+ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 REPLACED: Final = re.compile(r"ReplacedFileError: (.* was replaced after it was found)")  # the same
 OUT_OF_MEMORY: Final = re.compile(r"OutOfMemoryError|Not enough memory to build and broadcast|exceeded memory limits")
-ABSENT: Final = "No module named 'epochaudit'"  # in errors of Spark's Python workers
 ACCEPTED_FOR: Final = timedelta(days=90)
 MOMENTS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 EXAMPLE: Final = datetime(2026, 11, 21, 4, 36)  # as logs print it

@@ -31,7 +31,7 @@ from prove.history import (
     Software,
 )
 from prove.oracle.lineage import CLEAN, Epoch, epochs
-from prove.oracle.replication import PartitionEpoch, Served, log_begins, served, start_times, starts
+from prove.oracle.replication import PartitionEpoch, Served, requests_recorded_since, served, start_times, starts
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 EPOCHS_SINCE = 9
@@ -332,15 +332,13 @@ def _placed(
 
 def _begun_before_their_logs(history: History, lineage: list[Epoch]) -> set[PartitionEpoch]:
     """The leader epochs that a leader began before its request log, or without a line."""
-    begun, found = start_times(history), set()
-    for one in lineage:
-        if one.leader == NO_LEADER or one.never_begun:
-            continue
-        key = one.partition, one.leader_epoch
-        begins = log_begins(history, one.leader)
-        if key not in begun or begins is None or begins > begun[key]:
-            found.add(key)
-    return found
+    begun = start_times(history)
+    led = {
+        (one.partition, one.leader_epoch): one.leader
+        for one in lineage
+        if one.leader != NO_LEADER and not one.never_begun
+    }
+    return {key for key, leader in led.items() if not requests_recorded_since(history, leader, begun.get(key))}
 
 
 def _before(other: Answer, epoch: int, first: Query) -> bool:

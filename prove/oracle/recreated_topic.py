@@ -26,7 +26,7 @@ from prove.history import (
     State,
 )
 from prove.oracle.consumer_position import ClientId, Run
-from prove.oracle.replication import log_begins, roles, starts_of
+from prove.oracle.replication import requests_recorded_since, roles, starts_of
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, Judged, at
 
 BY_ID = 13
@@ -248,6 +248,5 @@ def _carried(history: History) -> Iterator[tuple[ClientId, Read, list[Read], boo
             if read.runs and (before or unordered):
                 node = read.first.node
                 created = seen[node].get(topic_id)
-                begins = log_begins(history, node)
-                whole = created is not None and begins is not None and begins <= created.since
+                whole = created is not None and requests_recorded_since(history, node, created.since)
                 yield client, read, [] if unordered else before, whole

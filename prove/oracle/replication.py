@@ -99,11 +99,9 @@ def start_times(history: History) -> dict[PartitionEpoch, int]:
     return found
 
 
-def log_begins(history: History, node: int) -> int | None:
-    """When the first request in a node's request log arrived; None: there is none."""
-    return min(
-        (getattr(one, "arrived", 0) or one.at for one in history.of(node) if hasattr(one, "arrived")), default=None
-    )
+def requests_recorded_since(history: History, node: int, at: int | None) -> bool:
+    """Whether the first request in a node's request log arrived at a time, or before. False if the time is not known (None)."""
+    return at is not None and any(one.arrived <= at for one in history.of(node) if hasattr(one, "arrived"))
 
 
 def shown_starts(history: History) -> set[PartitionEpoch]:

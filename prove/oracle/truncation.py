@@ -22,7 +22,7 @@ from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_
 from prove.oracle.replication import (
     answered_fetches,
     began_at,
-    log_begins,
+    requests_recorded_since,
     served,
     shown_starts,
     start_times,
@@ -208,7 +208,7 @@ def tr06(history: History) -> Judged:
             for n in range(one.leader_epoch)
             if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
         ]
-        if led and _proved(history, one, led[-1][1]):
+        if _proved(history, one, led[-1][1]):
             yield PASS, key
             continue
         recorded = led[-1][0] in answering and _answers_recorded(history, one.partition, *led[-1])
@@ -225,8 +225,7 @@ def _answers_recorded(history: History, partition: int, node: int, epoch: int) -
         for one in answered_fetches(history)
     ):  # fmt: skip
         return True
-    begun, begins = start_times(history).get((partition, epoch)), log_begins(history, node)
-    return begun is not None and begins is not None and begins <= begun
+    return requests_recorded_since(history, node, start_times(history).get((partition, epoch)))
 
 
 def _proved(history: History, one: Epoch, led_before: int) -> bool:
