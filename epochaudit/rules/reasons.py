@@ -26,6 +26,7 @@ SHARE_STATE_REQUESTS_MISSING: Final = (
 CONTROLLER_VERSION_UNKNOWN: Final = "the controller's Kafka version is not in the evidence"
 BROKER_VERSION_UNKNOWN: Final = "the version of the broker is not in the evidence"
 EPOCH_CHANGED_JUST_BEFORE: Final = "the broker's epoch changed just before, and request lines may be written late"
+NEWER_JUST_BEFORE: Final = "the newer epoch was answered just before, and request lines may be written late"
 EARLIER_RECORDS_MISSING: Final = "the partition's earlier records are not in the evidence"
 LOG_BEGINS_LATE: Final = "the metadata log does not reach back to all partitions"
 EPOCH_START_UNKNOWN: Final = "where the leader epoch of the broker starts is not recorded"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from prove.coordination import TXN_OFFSET_COMMIT, Beats, Commits, Joins, OfMember, Syncs
 from prove.history import OFFSET_COMMIT, Event, History, ProcessStarts, since
-from prove.oracle.coordinator_log import SECOND_MS, before, breach, may_have_returned
+from prove.oracle.coordinator_log import SECOND_MS, Order, before, breach, may_have_returned, seems_before
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -65,7 +65,7 @@ def _of_group(history: History, of: OfMember) -> _Group:
 class _Standing:
     """What a coordinator had answered before a commit. joined, written: a newer generation, to JoinGroup, and to SyncGroup or a commit.
 
-    used: a newer generation is known by commits only.
+    used: a newer generation is known by commits only. just_newer, just_replaced: only if no line was written late.
     """
 
     given: bool
@@ -76,6 +76,8 @@ class _Standing:
     instance: str | None
     named: bool
     replaced: bool
+    just_newer: bool
+    just_replaced: bool
 
 
 def _standing(history: History, commit: Commits) -> _Standing:
@@ -97,10 +99,10 @@ def _standing(history: History, commit: Commits) -> _Standing:
     in_joined = [(number, one) for number, one in committed if _joined(group.joins, one, one.at)]
     of_classic = [*in_joined, *((number, one) for number, one in committed if _has_classic_id(one.member_id))]
 
-    def newer(found: Sequence[tuple[int, Event]]) -> bool:
-        """A higher generation was stated after the last answer with the commit's own, a second before the commit."""
+    def newer(found: Sequence[tuple[int, Event]], order: Order = before) -> bool:
+        """A higher generation was stated after the last answer with the commit's own, before the commit."""
         return bool(own) and any(
-            number > generation and one.at > last and before(one, commit.arrived) for number, one in found
+            number > generation and one.at > last and order(one, commit.arrived) for number, one in found
         )
 
     named = [
@@ -120,15 +122,21 @@ def _standing(history: History, commit: Commits) -> _Standing:
         return _has_classic_id(commit.member_id)
 
     takers: list[Syncs | Commits] = [*group.syncs, *(one for _, one in committed if takes(one))]
-    replaced = since_ms is not None and any(
-        one.group_instance_id == instance and one.member_id != commit.member_id and one.arrived > since_ms + SECOND_MS
-        and before(one, commit.arrived)
-        for one in takers
-    )  # fmt: skip
+
+    def replaced(order: Order) -> bool:
+        """Another member had taken the name before the commit."""
+        return since_ms is not None and any(
+            one.group_instance_id == instance and one.member_id != commit.member_id and one.arrived > since_ms + SECOND_MS
+            and order(one, commit.arrived)
+            for one in takers
+        )  # fmt: skip
+
+    joined, written = newer([(one.given_generation, one) for one in group.joins]), newer([*synced, *in_joined])
+    known = joined or written or newer(of_classic)
     return _Standing(
-        bool(own), any(one.given_member_id == commit.member_id for one in own),
-        newer([(one.given_generation, one) for one in group.joins]), newer([*synced, *in_joined]),
-        newer(of_classic) and not newer([*synced, *in_joined]), instance, bool(named), replaced,
+        bool(own), any(one.given_member_id == commit.member_id for one in own), joined, written, newer(of_classic) and not written,
+        instance, bool(named), replaced(before),
+        just_newer=not known and newer([*synced, *of_classic], seems_before), just_replaced=not replaced(before) and replaced(seems_before),
     )  # fmt: skip
 
 
@@ -140,7 +148,8 @@ def _classic_commits(history: History) -> Iterator[tuple[Commits, int, _Standing
             continue
         standing = _standing(history, event)
         kind = (event.node, event.group_id, event.member_id, event.generation_id, event.api, code)
-        known = kind, standing.joined, standing.written, standing.used, standing.replaced
+        just = code == 0 and (standing.just_newer, standing.just_replaced)
+        known = kind, standing.joined, standing.written, standing.used, standing.replaced, just
         if known not in seen:
             seen.add(known)
             if _has_classic_id(event.member_id) or standing.member_joined:
@@ -155,7 +164,7 @@ def ge01(history: History) -> Judged:
         elif code == 0:
             newer = standing.joined or standing.written or standing.used
             written = standing.written or (standing.used and not since(_version(history, event), 3, 8))
-            unsure = not standing.given or (newer and not (standing.member_joined and written))
+            unsure = not standing.given or standing.just_newer or (newer and not (standing.member_joined and written))
             verdict = breach(history, CONSUMER_OFFSETS) if newer else PASS
             yield (UNVERIFIABLE if unsure else verdict), place(event)
 
@@ -208,7 +217,7 @@ def ge03(history: History) -> Judged:
         elif code == 0 and standing.replaced:
             yield breach(history, CONSUMER_OFFSETS), place(event)
         elif code == 0:
-            yield (PASS if standing.named else UNVERIFIABLE), place(event)
+            yield (PASS if standing.named and not standing.just_replaced else UNVERIFIABLE), place(event)
 
 
 # -- KIP-848
@@ -256,7 +265,7 @@ def ge04(history: History) -> Judged:
 
 
 def _epoch_standing(one: Beats, last: int | None, answers: list[Beats]) -> str | None:
-    """Of an accepted heartbeat: `older`, or its verdict with a reason of its own. None: it was refused."""
+    """Of an accepted heartbeat: `older`, or its verdict, with spaces by its reason. None: it was refused."""
     if one.error_code or one.given_epoch < one.generation_id:
         return None
     if last is None:
@@ -266,11 +275,16 @@ def _epoch_standing(one: Beats, last: int | None, answers: list[Beats]) -> str |
     if one.generation_id >= last:
         return PASS
     higher = {
-        answer.given_epoch
-        for answer in answers
-        if answer.given_epoch > one.generation_id and before(answer, one.arrived)
+        order: {
+            answer.given_epoch
+            for answer in answers
+            if answer.given_epoch > one.generation_id and order(answer, one.arrived)
+        }
+        for order in (before, seems_before)
     }
-    return "older" if len(higher) > 1 else PASS + " "
+    if len(higher[before]) > 1:
+        return "older"
+    return UNVERIFIABLE + "  " if len(higher[seems_before]) > 1 else PASS + " "
 
 
 def _former(one: Beats, answers: list[Beats]) -> Beats:
@@ -291,8 +305,9 @@ def ge05(history: History) -> Judged:
         if _joined(_of_group(history, event).joins, event):
             continue
         heartbeats = _heartbeats(history, event.node, event.group_id, event.member_id)
-        stale, certain = _stale(event, heartbeats)
-        kind = event.node, event.group_id, event.member_id, event.generation_id, event.api, code, stale, certain
+        stale, certain = _stale(event, heartbeats, before)
+        just = not code and not stale and _stale(event, heartbeats, seems_before)[0]
+        kind = event.node, event.group_id, event.member_id, event.generation_id, event.api, code, stale, certain, just
         if kind in seen:
             continue
         seen.add(kind)
@@ -300,14 +315,14 @@ def ge05(history: History) -> Judged:
             yield FENCED, place(event)
         elif code == 0 and not since(_version(history, event), 4, 3):
             given = any(not one.error_code and one.given_epoch == event.generation_id for one in heartbeats)
-            verdict = PASS if given else UNVERIFIABLE
+            verdict = PASS if given and not just else UNVERIFIABLE
             if stale:
                 verdict = VIOLATION if certain else UNVERIFIABLE
             yield verdict, place(event)
 
 
-def _stale(event: Commits, heartbeats: list[Beats]) -> tuple[bool, bool]:
-    """Whether the member had a newer epoch a second before the commit arrived, and whether it certainly still had it."""
+def _stale(event: Commits, heartbeats: list[Beats], order: Order) -> tuple[bool, bool]:
+    """Whether the member had a newer epoch before the commit arrived, and whether it certainly still had it."""
     run: list[Beats] = []
     for one in heartbeats:
         last = run[-1].given_epoch if run else None
@@ -318,7 +333,7 @@ def _stale(event: Commits, heartbeats: list[Beats]) -> tuple[bool, bool]:
             break
         run.append(one)
     run = [one for one in run if not one.error_code and one.given_epoch > 0]
-    known = [one for one in run if before(one, event.arrived)]
+    known = [one for one in run if order(one, event.arrived)]
     if not known or known[-1].given_epoch <= event.generation_id:
         return False, False
     newer = known[-1].given_epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from prove.history import NO_LEADER, Event, History, Start, Started
@@ -15,6 +16,15 @@ SECOND_MS = 1000
 def before(earlier: Event, arrived: int) -> bool:
     """Whether the line of an event was written a second before something arrived at the same host."""
     return earlier.at + SECOND_MS < arrived
+
+
+def seems_before(earlier: Event, arrived: int) -> bool:
+    """The same, unless the line was written late."""
+    return earlier.at < arrived
+
+
+Order = Callable[[Event, int], bool]
+"""`before` or `seems_before`."""
 
 
 def breach(history: History, topic: str) -> str:

@@ -19,7 +19,7 @@ from prove.coordination import (
     WritesMarkers,
 )
 from prove.history import History, Key, Record
-from prove.oracle.coordinator_log import SECOND_MS, before, breach
+from prove.oracle.coordinator_log import SECOND_MS, Order, before, breach, seems_before
 from prove.oracle.verdicts import EXPOSED, FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged, at, place
 
 TRANSACTION_STATE = "__transaction_state"
@@ -65,7 +65,7 @@ def _answers(event: OfProducer) -> Iterator[tuple[int, Key]]:
         yield event.error_code, place(event)
 
 
-def _highest_accepted(history: History, event: OfProducer, producer_id: int) -> int | None:
+def _highest_accepted(history: History, event: OfProducer, producer_id: int, order: Order = before) -> int | None:
     """The highest epoch in which the coordinator had accepted a request that it accepts in its own epoch only; None: no such request.
 
     EndTxn that raises the epoch is answered with it, and InitProducerId may be a retry.
@@ -75,7 +75,7 @@ def _highest_accepted(history: History, event: OfProducer, producer_id: int) -> 
         if isinstance(other, OfProducer) and other.api != INIT_PRODUCER_ID
         and (other.api != END_TXN or other.version < EPOCH_BUMP)
         and (other.transactional_id, other.producer_id) == (event.transactional_id, producer_id)
-        and before(other, event.arrived) and any(code == 0 for code, _ in _answers(other))
+        and order(other, event.arrived) and any(code == 0 for code, _ in _answers(other))
     ]  # fmt: skip
     return max(epochs, default=None)
 
@@ -93,7 +93,14 @@ def pe01(history: History) -> Judged:
 
 
 def _accepted(history: History, event: OfProducer) -> str:
-    """Of an accepted request that states a producer id and epoch."""
+    """Of an accepted request that states a producer id and epoch: whether it is a breach may depend on lines that were written late."""
+    certain = _accepted_after(history, event, before)
+    perhaps = _accepted_after(history, event, seems_before)
+    return certain if certain not in (PASS, UNVERIFIABLE) or perhaps in (PASS, UNVERIFIABLE) else UNVERIFIABLE
+
+
+def _accepted_after(history: History, event: OfProducer, order: Order) -> str:
+    """The verdict, if the coordinator knew what it had answered before, by this order of its lines."""
     initialises = event.api == INIT_PRODUCER_ID
     if isinstance(event, GivesEpoch) and initialises and event.given_id != event.producer_id:
         return PASS
@@ -101,12 +108,12 @@ def _accepted(history: History, event: OfProducer) -> str:
         gift for gift in _gifts(history)
         if gift is not event and (gift.node, gift.transactional_id) == (event.node, event.transactional_id)
     ]  # fmt: skip
-    earlier = [gift for gift in gifts if before(gift, event.arrived)]
+    earlier = [gift for gift in gifts if order(gift, event.arrived)]
     same = [gift for gift in earlier if gift.given_id == event.producer_id]
     highest = max((gift.given_epoch for gift in same), default=None)
     if highest is not None and event.producer_epoch < highest and not _may_be_retry(event, same, highest):
         return breach(history, TRANSACTION_STATE)
-    accepted = _highest_accepted(history, event, event.producer_id)
+    accepted = _highest_accepted(history, event, event.producer_id, order)
     if accepted is not None and event.producer_epoch < accepted - (1 if initialises else 0):
         return breach(history, TRANSACTION_STATE)
     replaced = [
@@ -213,14 +220,16 @@ def pe04(history: History) -> Judged:
             if code in (TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH):
                 yield FENCED, key
             elif not code:
-                newer = any(
-                    (other.coordinator_epoch > event.coordinator_epoch or other.producer_epoch > event.producer_epoch)
-                    and (partition, 0) in other.codes
-                    for other in markers
+                newer = [
+                    other for other in markers
                     if (other.node, other.producer_id) == (event.node, event.producer_id)
-                    and before(other, event.arrived)
-                )
-                yield (breach(history, partition[0]) if newer else PASS), key
+                    and (other.coordinator_epoch > event.coordinator_epoch or other.producer_epoch > event.producer_epoch)
+                    and (partition, 0) in other.codes and seems_before(other, event.arrived)
+                ]  # fmt: skip
+                if any(before(other, event.arrived) for other in newer):
+                    yield breach(history, partition[0]), key
+                else:
+                    yield (UNVERIFIABLE if newer else PASS), key
 
 
 def pe05(history: History) -> Judged:

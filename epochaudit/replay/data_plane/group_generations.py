@@ -21,6 +21,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS, with_coordinator_log
 from epochaudit.replay.state.filtered_logs import with_filtered
+from epochaudit.replay.state.late_lines import came_after, came_just_after
 from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.replay.state.releases import releases, releases_at
@@ -46,6 +47,8 @@ _COMMIT: Final = (
     "after_write",
     "after_use",
     "after_replacement",
+    "just_after_newer",
+    "just_after_replacement",
 )
 _REPLACED: Final = (*_MEMBER, "static_id", "replaced_by", "replaced_in", "replaced_ms", "ref", "place")
 _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "group_instance_id")
@@ -63,13 +66,15 @@ def group_generations(events: DataFrame) -> DataFrame:
       given_ref        the coordinator's first answer to JoinGroup of a classic group with this generation; null: none is recorded
       joined_ref       its last such answer to the member
       is_classic       the member is one of a classic group: its id is, or joined_ref says so
-      newer_generation   the next higher generation that it answered after the last answer with this one; null: none is recorded, or it
-                       was answered less than a second before the commit arrived, or used_generation says more
+      newer_generation   the next higher generation that it answered after the last answer with this one, before the commit arrived; null:
+                       none is recorded, or used_generation says more
       used_generation  the same of the next higher generation in which it accepted an OffsetCommit of a classic member, without such an
                        answer to that member
       newer_ref        the first answer to JoinGroup with newer_generation; if written, to SyncGroup or to a commit. Or to a commit in
                        used_generation
       written          newer_generation was answered to SyncGroup, too, or to a commit
+      just_after_newer   the commit was accepted, and came just after the first answer in newer_generation or used_generation, see
+                       `came_just_after`; else it came after that
       kafka_version    the coordinator's release as a number (4001000 for 4.1.0), the highest possible; null: not in the evidence
       filtered         the coordinator's log leaves out requests on purpose, see `with_filtered`
       requests_missing files of the coordinator's request log are missing between given_ref and the commit
@@ -77,6 +82,7 @@ def group_generations(events: DataFrame) -> DataFrame:
       after_replacement   it had accepted a SyncGroup or OffsetCommit of another member with that id, a second before the commit arrived,
                        and a second after static_ref; replaced_by: that member; replaced_in: the type of that request; replaced_ref: its
                        answer
+      just_after_replacement   the same, but the commit was accepted and came just after that answer, see `came_just_after`
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __consumer_offsets
     """
     members = as_leaf(_members(events))
@@ -93,24 +99,30 @@ def group_generations(events: DataFrame) -> DataFrame:
         "use": f"newer_{USED}_ms",
         "replacement": "replaced_ms",
     }
+    rows = rows.withColumns({f"after_{which}": came_after(F.col(ms)) for which, ms in since.items()} | {"at": at()})
+    accepted, first_ms = F.col("error_code") == Errors.NONE, F.coalesce(f"newer_{USED}_ms", f"newer_{WRITTEN}_ms")
+    after_newer = F.col("after_join") | F.col("after_write") | F.col("after_use")
     rows = rows.withColumns(
-        {f"after_{which}": holds(F.col("arrival_ms") > F.col(ms) + SLACK_MS) for which, ms in since.items()}
-        | {"at": at()}
+        {
+            "just_after_newer": holds(accepted & ~after_newer & came_just_after(first_ms)),
+            "just_after_replacement": holds(accepted & came_just_after(F.col("replaced_ms"))),
+        }
     )
     found = rows.groupBy(*_COMMIT).agg(*of_first(_FIRST, "at", "commit_"))
     found = with_refs(found, events, "commit").join(F.broadcast(generations), list(_GENERATION), "left")
     found = found.join(F.broadcast(members.drop("since_ms")), [*_GENERATION, "member_id"], "left")
     found = found.join(F.broadcast(static.drop("replaced_ms")), list(_MEMBER), "left")
-    used = F.col("after_use") & ~F.col("after_write")
-    newer = (
-        F.when(F.col("after_write"), F.col(WRITTEN)).when(used, F.col(USED)).when(F.col("after_join"), F.col(JOINED))
-    )
+    just_after, replaced = F.col("just_after_newer"), F.col("after_replacement") | F.col("just_after_replacement")
+    used = (F.col("after_use") & ~F.col("after_write")) | (just_after & F.col(USED).isNotNull())
+    written = F.col("after_write") | (just_after & ~used)
+    newer = F.when(written, F.col(WRITTEN)).when(used, F.col(USED)).when(F.col("after_join"), F.col(JOINED))
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left").withColumn("newer", newer).select(
-        *_GENERATION, "member_id", "event_type", "error_code", "after_replacement", "commit_ref", "given_ref", "joined_ref",
+        *_GENERATION, "member_id", "event_type", "error_code", "after_replacement", "just_after_newer", "just_after_replacement",
+        "commit_ref", "given_ref", "joined_ref",
         (has_classic_id() | F.col("joined_ref").isNotNull()).alias("is_classic"),
-        F.col("after_write").alias("written"), F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
+        written.alias("written"), F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
         F.coalesce("commit_group_instance_id", "static_id").alias("group_instance_id"), "static_ref",
-        *(F.when(F.col("after_replacement"), F.col(name)).alias(name) for name in ("replaced_by", "replaced_in", "replaced_ref")),
+        *(F.when(replaced, F.col(name)).alias(name) for name in ("replaced_by", "replaced_in", "replaced_ref")),
         F.col("commit_client_id").alias("client_id"), F.col("commit_correlation_id").alias("correlation_id"),
         F.when(~used, F.col("newer.generation_id")).alias("newer_generation"),
         F.when(used, F.col("newer.generation_id")).alias("used_generation"), F.col("newer.ref").alias("newer_ref"),

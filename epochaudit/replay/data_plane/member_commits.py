@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import TXN_OFFSET_COMMIT
 from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.api_versions import MEMBER_EPOCH_OFFSET_COMMIT_VERSION
+from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
 from epochaudit.replay.data_plane.group_generations import classic_joins, has_classic_id
 from epochaudit.replay.state.member_epochs import MEMBER, member_epochs, with_last_answer
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, with_refs
 from epochaudit.replay.state.releases import releases, releases_at
 
-_COMMIT: Final = (*MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain")
+_COMMIT: Final = (*MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain", "just_after_newer")
 _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "answered_run", "answered_epoch")
 
 
@@ -39,6 +40,7 @@ def member_commits(events: DataFrame) -> DataFrame:
     member_id, generation_id (the member epoch that the commit states), commit_ref, and
       given_ref      the coordinator's first answer that gave the member this epoch; null: none is recorded
       is_stale       a higher epoch was the last one that it had answered to the member, a second before the commit arrived
+      just_after_newer   the commit was accepted, is not stale, and came just after an answer with a higher epoch, see `came_just_after`
       newer_epoch    that epoch, and newer_ref, its first answer with it
       certain        a later heartbeat shows that the member had not joined anew: it states that epoch or a higher one, and all
                      heartbeats in between were accepted
@@ -54,25 +56,35 @@ def member_commits(events: DataFrame) -> DataFrame:
     found = found.join(F.broadcast(_given(events, epochs)), [*MEMBER, "generation_id"], "left")
     found = found.where(~holds(F.col("is_generation")))
     found = found.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    is_older = F.col("is_stale") | F.col("just_after_newer")
     return found.select(
-        *MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain", "commit_ref", "given_ref",
+        *MEMBER, "generation_id", "event_type", "error_code", "is_stale", "certain", "just_after_newer", "commit_ref", "given_ref",
         *(F.col(f"commit_{name}").alias(name) for name in ("client_id", "correlation_id")),
-        *(F.when(F.col("is_stale"), F.col(column)).alias(name) for name, column in _IF_STALE.items()),
+        *(F.when(is_older, F.col(column)).alias(name) for name, column in _IF_OLDER.items()),
         F.array_max(releases_at(at_ms=F.col("commit_time_ms"))["version"]).alias("kafka_version"),
         *(F.lit(None).cast("string").alias(name) for name in ("topic", "topic_id")),
         *(F.lit(None).cast("int").alias(name) for name in ("partition", "leader_epoch")),
     )  # fmt: skip
 
 
-_IF_STALE: Final = {"newer_epoch": "commit_answered_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
+_IF_OLDER: Final = {"newer_epoch": "commit_answered_epoch", "newer_ref": "newer_ref", "certain_ref": "certain_ref"}
 
 
 def _with_epoch(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Adds what `with_last_answer` does; is_stale, certain. Grain unchanged."""
+    """Adds is_stale, certain, just_after_newer; answered_run and answered_epoch of the newer epoch. Grain unchanged."""
     rows = with_last_answer(rows, epochs, "certain_until_ms")
-    is_stale = holds(F.col("generation_id") < F.col("answered_epoch"))
-    certain = is_stale & holds(F.col("time_ms") < F.col("certain_until_ms"))
-    return rows.withColumns({"is_stale": is_stale, "certain": certain})
+    is_stale = holds(F.col("generation_id") < F.col("answered.epoch"))
+    accepted = F.col("error_code") == Errors.NONE
+    just_after_newer = holds(accepted & (F.col("generation_id") < F.col("recent.epoch"))) & ~is_stale
+    newer = F.when(just_after_newer, F.col("recent")).otherwise(F.col("answered"))
+    return rows.withColumns(
+        {
+            "is_stale": is_stale,
+            "certain": is_stale & holds(F.col("time_ms") < F.col("answered.certain_until_ms")),
+            "just_after_newer": just_after_newer,
+            **{f"answered_{name}": newer[name] for name in ("run", "epoch")},
+        }
+    ).drop("answered", "recent")
 
 
 def _newer(epochs: DataFrame) -> DataFrame:

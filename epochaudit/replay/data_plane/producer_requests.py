@@ -25,6 +25,7 @@ from epochaudit.kafka.api_versions import EPOCH_BUMP_END_TXN_VERSION
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_PRODUCER_ID
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE, with_coordinator_log
+from epochaudit.replay.state.late_lines import binding_times
 
 OF_TRANSACTIONS: Final = (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, PRODUCER_INITIALIZED)
 
@@ -45,8 +46,8 @@ def producer_requests(events: DataFrame) -> DataFrame:
       producer_error_code   the answer's code: of the partition for AddPartitionsToTxn
       request_ref        the request's line
       expects            the request states the producer's id and epoch; null: only the line is recorded, which does not tell
-      given_epoch        the highest epoch that this node had given to the transactional id with this producer id, before the request
-                         arrived; null: none. given_ref: that answer
+      given_epoch        the highest epoch that this node had given to the transactional id with this producer id, a second before the
+                         request arrived; null: none. given_ref: that answer
       accepted_epoch     the highest epoch with which this node had accepted a request of `_accepted` before the request arrived; null: none
                          is recorded, given_epoch shows as much, or the request states as high an epoch. accepted_ref: the first such
                          request
@@ -58,6 +59,9 @@ def producer_requests(events: DataFrame) -> DataFrame:
       given_id           the producer id that it had given last before the request arrived; other_id_ref: that answer, if it gave another
                          id than the request states
       replaced           it had given the request's producer id before that one
+      recent_epoch, recent_ref   the highest epoch that replaced the stated one, and the answer that shows it, if that was written less
+                         than a second before the request arrived and nothing shows a replacement before; else null
+      recent_id, recent_id_ref   the same of the producer id that was given last
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890). Of a line any
                          other answer or line that gives the same
@@ -134,48 +138,53 @@ def _accepted(rows: DataFrame) -> DataFrame:
     return first.select("*", "first.*").drop("first")
 
 
-def _with_given(rows: DataFrame) -> DataFrame:
-    """Adds the columns given_epoch to used_ref of `producer_requests`. Grain unchanged.
+def _points(rows: DataFrame) -> DataFrame:
+    """The rows (asks) at their arrival, and twice what binds a producer id at a coordinator. Adds of_id, at_ms, recent, newest, since.
 
-    Each answer that gives an epoch is a second time in the window, at the time from which on all requests that arrive must know it; so is
-    the first accepted request of each epoch.
+    Each answer that gives an epoch, and the first accepted request of each epoch, stands at both `binding_times`.
     """
     request_id = F.when(F.col("expects"), F.col("producer_id")).otherwise(F.col("response_producer_id"))
-    known_ms = (F.col("time_ms") + SLACK_MS).alias("at_ms")
     used = F.struct("epoch", F.col("request_ref").alias("ref")).alias("used")
     asks, gives = F.lit(True).alias("asks"), F.lit(True).alias("gives")
     asked = rows.select("*", request_id.alias("of_id"), F.col("arrival_ms").alias("at_ms"), asks)
-    answers = rows.where(_gives()).select("*", F.col("response_producer_id").alias("of_id"), known_ms, gives)
-    accepted = _accepted(rows).select("cluster", "node", "transactional_id", "of_id", known_ms, used)
+    answers = rows.where(_gives()).select("*", F.col("response_producer_id").alias("of_id"), binding_times(), gives)
+    accepted = _accepted(rows).select("cluster", "node", "transactional_id", "of_id", binding_times(), used)
     newest = F.struct("at_ms", "arrival_ms", F.col("of_id").alias("id"), F.col("request_ref").alias("ref"))
-    points = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), (asked, answers, accepted)).withColumns(
+    points = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), (asked, answers, accepted))
+    return points.withColumns(
         {**_least_epochs(), "newest": F.when(F.col("gives"), newest), "since": F.when(F.col("gives"), F.col("at_ms"))}
     )
+
+
+def _with_given(rows: DataFrame) -> DataFrame:
+    """Adds the columns given_epoch to recent_id_ref of `producer_requests`. Grain unchanged."""
     in_order = ("at_ms", F.desc_nulls_last("asks"))
     of_producer = Window.partitionBy("cluster", "node", "transactional_id").orderBy(*in_order)
     of_id = Window.partitionBy("cluster", "node", "transactional_id", "of_id").orderBy(*in_order)
     ever = of_id.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     until_now = (Window.unboundedPreceding, Window.currentRow)
-    points = points.withColumns(
+    windows = dict.fromkeys((*_least_epochs(), "used"), of_id) | {"newest": of_producer}
+    latest = {
+        f"{prefix}{name}": F.max(F.when(counts, F.col(name))).over(window.rowsBetween(*until_now))
+        for prefix, counts in (("", ~F.col("recent")), ("recent_", F.col("recent")))
+        for name, window in windows.items()
+    }
+    points = _points(rows).withColumns(
         {
-            **{name: F.max(name).over(of_id.rowsBetween(*until_now)) for name in _least_epochs()},
+            **latest,
             "lowest_epoch": F.min(F.when(F.col("gives"), F.col("response_producer_epoch"))).over(ever),
-            "since": F.min("since").over(of_id.rowsBetween(*until_now)),
-            "newest": F.max("newest").over(of_producer.rowsBetween(*until_now)),
-            "used": F.max("used").over(of_id.rowsBetween(*until_now)),
+            "since": F.min(F.when(~F.col("recent"), F.col("since"))).over(of_id.rowsBetween(*until_now)),
         }
     )
-    ends = (F.col("event_type") == END_TXN) & (F.col("api_version") >= EPOCH_BUMP_END_TXN_VERSION)
     initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
-    given = F.when(ends, F.col("for_ending")).when(initialises, F.col("for_initialising"))
     # InitProducerId may be sent again with the epoch before the accepted one, see `_least_epochs`
     least_used = F.col("used.epoch") - F.when(initialises, F.lit(1)).otherwise(F.lit(0))
-    points = points.where("asks").withColumns({"given": given.otherwise(F.col("for_adding")), "least_used": least_used})
+    points = points.where("asks").withColumns({"given": _given_to_kind(), "least_used": least_used})
     shows_more = F.coalesce(F.col("least_used") > F.col("given.least"), F.lit(True))
     accepted_newer = shows_more & (~F.col("expects") | (F.col("producer_epoch") < F.col("least_used")))
     repeats_used = F.col("used.epoch") >= F.col("response_producer_epoch")
     other_id = F.col("newest.id") != F.col("of_id")
-    return points.withColumns(
+    points = points.withColumns(
         {
             "given_epoch": F.col("given.epoch"),
             "given_ref": F.col("given.ref"),
@@ -188,7 +197,42 @@ def _with_given(rows: DataFrame) -> DataFrame:
             "other_id_ref": F.when(other_id, F.col("newest.ref")),
             "replaced": holds(other_id & (F.col("since") < F.col("newest.arrival_ms"))),
         }
-    ).drop(*_least_epochs(), "given", "newest", "since", "gives", "asks", "of_id", "at_ms", "used", "least_used")
+    )
+    return _with_recent(points, initialises).drop(
+        *latest, "given", "since", "gives", "asks", "of_id", "at_ms", "recent", "least_used"
+    )
+
+
+def _given_to_kind(prefix: str = "") -> Column:
+    """The one of `_least_epochs` that holds for the request's kind."""
+    ends = (F.col("event_type") == END_TXN) & (F.col("api_version") >= EPOCH_BUMP_END_TXN_VERSION)
+    initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
+    of_kind = F.when(ends, F.col(f"{prefix}for_ending")).when(initialises, F.col(f"{prefix}for_initialising"))
+    return of_kind.otherwise(F.col(f"{prefix}for_adding"))
+
+
+def _with_recent(points: DataFrame, initialises: Column) -> DataFrame:
+    """Adds the columns recent_epoch to recent_id_ref of `producer_requests`. Grain unchanged."""
+    least_used = F.col("recent_used.epoch") - F.when(initialises, F.lit(1)).otherwise(F.lit(0))
+    used = F.struct(
+        least_used.alias("least"), F.col("recent_used.epoch").alias("epoch"), F.col("recent_used.ref").alias("ref")
+    )
+    highest = F.greatest(_given_to_kind("recent_"), F.when(F.col("recent_used").isNotNull(), used))
+    is_older = holds(F.col("producer_epoch") < F.col("highest.least"))
+    was_older = holds(F.col("producer_epoch") < F.col("least_epoch"))
+    newest = F.col("recent_newest")
+    other_id = holds((newest["id"] != F.col("of_id")) & (F.col("since") < newest["arrival_ms"]))
+    return (
+        points.withColumn("highest", highest)
+        .withColumns(
+            {f"recent_{name}": F.when(is_older & ~was_older, F.col("highest")[name]) for name in ("epoch", "ref")}
+            | {
+                f"recent_id{suffix}": F.when(other_id & ~F.col("replaced"), newest[name])
+                for suffix, name in {"": "id", "_ref": "ref"}.items()
+            }
+        )
+        .drop("highest")
+    )
 
 
 def _given_again(rows: DataFrame) -> DataFrame:

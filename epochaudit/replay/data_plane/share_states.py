@@ -7,6 +7,7 @@ until the state is deleted. Clock: the coordinator's host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -28,6 +29,7 @@ from epochaudit.replay.data_plane.coordinator_logs import (
     with_returns,
 )
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.late_lines import came_after, came_just_after
 from epochaudit.replay.state.log_gaps import gap_between, request_log_gaps
 from epochaudit.replay.state.places import PLACE_OF_NODE, at, of_first, of_last, then_by_place, with_refs
 from epochaudit.spark.memo import checkpointed
@@ -37,6 +39,8 @@ STATE_REQUESTS: Final = (INITIALIZE_SHARE_GROUP_STATE, READ_SHARE_GROUP_STATE, W
 _STATE: Final = ("cluster", "group_id", "topic_id", "partition")
 _AT_NODE: Final = ("node", *_STATE)
 _REQUEST: Final = (*_AT_NODE, "event_type", "leader_epoch", "state_epoch", "error_code")
+_WHEN: Final = {"after": came_after, "just_after": came_just_after}
+_STANDING: Final = ("after_read", "just_after_read", "after_state", "just_after_state")
 _FIRST: Final = (*PLACE_OF_NODE, "arrival_ms", "client_id", "correlation_id")
 _WITHOUT_EFFECT: Final = (
     Errors.FENCED_STATE_EPOCH,
@@ -55,12 +59,14 @@ def share_states(events: DataFrame) -> DataFrame:
     Columns: the subject columns (node = the coordinator; client_id and correlation_id of the first request), event_type, state_epoch (of
     a read: as answered), error_code, request_ref, and
       recorded           the coordinator had answered a read or an initialization of the state before
-      newer_leader_epoch   the highest leader epoch above the row's in which the coordinator had answered a read a second before the
-                         request arrived, and nothing has deleted or initialized the state there since; null: none is recorded
+      newer_leader_epoch   the highest leader epoch above the row's in which the coordinator had answered a read before the request
+                         arrived, and nothing has deleted or initialized the state there since; null: none is recorded
       newer_read_ref     that answer
-      newer_state_epoch  the highest state epoch above the row's to which it had initialized the state a second before, and nothing has
-                         deleted the state there since; null: none is recorded
+      newer_state_epoch  the highest state epoch above the row's to which it had initialized the state before, and nothing has deleted the
+                         state there since; null: none is recorded
       newer_state_ref    that answer
+      just_after_read, just_after_state   the request was accepted and came just after these answers, see `came_just_after`, and not
+                         after another such answer; else it came after them
       deleted_elsewhere  another coordinator was asked to delete the state
       changed_elsewhere  the same, or to initialize it in a higher state epoch than newer_read_ref answered
       coordinator_log, lossy_election_ref, lossy_isr_ref   see `with_coordinator_log`: of __share_group_state
@@ -72,26 +78,37 @@ def share_states(events: DataFrame) -> DataFrame:
     rows = of_types(events, *STATE_REQUESTS).where(
         F.col("in_request") & F.col("topic_id").isNotNull() & F.col("error_code").isNotNull()
     )
+    lower_leader = holds(F.col("leader_epoch") < F.col("highest_leader_epoch"))
+    lower_state = holds(F.col("state_epoch") < F.col("highest_state_epoch"))
     rows = rows.join(histories, list(_AT_NODE), "left").withColumns(
         {
-            "after_read": holds(F.col("leader_epoch") < F.col("highest_leader_epoch")) & _newer_read().isNotNull(),
-            "after_state": holds(F.col("state_epoch") < F.col("highest_state_epoch")) & _newer_state().isNotNull(),
+            **{f"{when}_read": lower_leader & _newer_read(after).isNotNull() for when, after in _WHEN.items()},
+            **{f"{when}_state": lower_state & _newer_state(after).isNotNull() for when, after in _WHEN.items()},
             "recorded": holds(F.col("recorded_ms") < F.col("arrival_ms")),
             "at": at(),
         }
     )
-    found = rows.groupBy(*_REQUEST, "after_read", "after_state", "recorded").agg(*of_first(_FIRST, "at", "request_"))
+    accepted = F.col("error_code") == Errors.NONE
+    rows = rows.withColumns(
+        {f"just_after_{of}": accepted & F.col(f"just_after_{of}") & ~F.col(f"after_{of}") for of in ("read", "state")}
+    )
+    found = rows.groupBy(*_REQUEST, *_STANDING, "recorded").agg(*of_first(_FIRST, "at", "request_"))
     first = {name: F.col(f"request_{name}") for name in ("arrival_ms", "time_ms", "client_id", "correlation_id")}
     found = with_refs(found.withColumns(first), events, "request").join(histories, list(_AT_NODE), "left")
     found = found.withColumns(
         {
-            "newer_read": F.when(F.col("after_read"), _newer_read()),
-            "newer_state": F.when(F.col("after_state"), _newer_state()),
+            "newer_read": F.when(F.col("after_read"), _newer_read(came_after)).when(
+                F.col("just_after_read"), _newer_read(came_just_after)
+            ),
+            "newer_state": F.when(F.col("after_state"), _newer_state(came_after)).when(
+                F.col("just_after_state"), _newer_state(came_just_after)
+            ),
         }
     )
     elsewhere = F.filter("changes", lambda c: c["node"] != F.col("node"))
     found = found.select(
-        *_REQUEST, "client_id", "correlation_id", "recorded", "request_ref", F.lit(None).cast("string").alias("topic"),
+        *_REQUEST, "client_id", "correlation_id", "recorded", "just_after_read", "just_after_state", "request_ref",
+        F.lit(None).cast("string").alias("topic"),
         F.col("newer_read.leader_epoch").alias("newer_leader_epoch"), F.col("newer_read.ref").alias("newer_read_ref"),
         F.col("newer_state.state_epoch").alias("newer_state_epoch"), F.col("newer_state.ref").alias("newer_state_ref"),
         holds(F.exists(elsewhere, lambda c: c["deletes"])).alias("deleted_elsewhere"),
@@ -112,26 +129,29 @@ def share_states(events: DataFrame) -> DataFrame:
     return found.withColumns({**returned, **missing}).drop("returns", "gaps", "first_ms")
 
 
-def _newer_read() -> Column:
-    """The read with the highest leader epoch above the row's that binds the row's request. Needs: reads, changes, node and the times."""
+def _newer_read(after: Callable[[Column], Column]) -> Column:
+    """The read with the highest leader epoch above the row's whose answer the row's request came after.
+
+    after: `came_after` or `came_just_after`. Needs: reads, changes, node and the times.
+    """
     newer = F.filter(
         "reads",
         lambda r: (
             (r["leader_epoch"] > F.col("leader_epoch"))
-            & (r["until_ms"] + SLACK_MS < F.col("arrival_ms"))
+            & after(r["until_ms"])
             & ~F.exists("changes", lambda c: _between(c, r["from_ms"]))
         ),
     )
     return F.array_max(newer)
 
 
-def _newer_state() -> Column:
-    """The initialization to the highest state epoch above the row's that binds the row's request. Needs: as `_newer_read`."""
+def _newer_state(after: Callable[[Column], Column]) -> Column:
+    """The initialization to the highest state epoch above the row's, likewise. Needs: states, and as `_newer_read`."""
     newer = F.filter(
         "states",
         lambda s: (
             (s["state_epoch"] > F.col("state_epoch"))
-            & (s["until_ms"] + SLACK_MS < F.col("arrival_ms"))
+            & after(s["until_ms"])
             & ~F.exists("changes", lambda c: (c["deletes"] | (c["state_epoch"] < 0)) & _between(c, s["from_ms"]))
         ),
     )

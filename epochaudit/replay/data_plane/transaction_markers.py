@@ -8,6 +8,7 @@ the leader's host.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Final
 
@@ -22,11 +23,12 @@ from epochaudit.events.event_types import (
     TRANSACTION_MARKER,
     WRITE_TXN_MARKERS,
 )
-from epochaudit.events.times import DAY_MS, SLACK_MS
+from epochaudit.events.times import DAY_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import with_partition_log
 from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
+from epochaudit.replay.state.late_lines import binding_times
 from epochaudit.replay.state.log_segments import COPY, copies
 
 LINES: Final = (OLDER_COORDINATOR_EPOCH, OLDER_PRODUCER_EPOCH)
@@ -38,18 +40,23 @@ _SUBJECT: Final = (
     "cluster", "node", "event_type", "topic", "topic_id", "partition", "client_id", "correlation_id",
 )  # fmt: skip
 _EPOCHS: Final = ("coordinator_epoch", "producer_epoch")
+_NEWER: Final = (
+    "newer_coordinator_epoch", "newer_coordinator_ref", "newer_producer_epoch", "newer_producer_ref", "newer_ms",
+)  # fmt: skip
 
 
 def transaction_markers(events: DataFrame) -> DataFrame:
     """One row per partition of a marker in a WriteTxnMarkers request, per marker at an end of a run in a replica's log
     (TRANSACTION_MARKER), and per line of a replica about a batch of an older epoch.
 
-    Needs: the events table. Of two markers of a request, the later one has come if it arrived a second after the line of the former
-    was written at the same node. Columns: the subject columns (node = the leader, or the replica), event_type, producer_id, producer_epoch,
+    Needs: the events table. Of two markers in requests to one node, a marker certainly came later if it arrived a second after the line of
+    the other was written. Columns: the subject columns (node = the leader, or the replica), event_type, producer_id, producer_epoch,
     coordinator_epoch, last_epoch (of a line: the newer epoch), offset (in a log, or of a line), error_code (of a request; null: not
     recorded), marker_ref, and
       newer_coordinator_epoch   a higher coordinator epoch of a marker that the log had before; null: none. newer_coordinator_ref
       newer_producer_epoch, newer_producer_ref   the same of producer epochs
+      newer_just_before  of a request: the lines of all newer markers were written less than a second before it arrived, so that they
+                         may have come later
       expired            the newer marker is as old as the shortest time after which a broker of the cluster forgets a producer
       ambiguous_name     of a request: the topic's name does not identify the topic
       partition_log, lossy_election_ref, lossy_isr_ref   of a request: see `with_partition_log`
@@ -73,12 +80,27 @@ def _requested(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     asked = rows.select("*", F.col("arrival_ms").alias("at_ms"), F.lit(True).alias("asks"))
     accepted = rows.where(F.col("error_code") == Errors.NONE)
-    known = accepted.select("*", (F.col("time_ms") + SLACK_MS).alias("at_ms"), F.lit(False).alias("asks"))
+    known = accepted.select("*", binding_times(), F.lit(False).alias("asks"))
+    points = asked.unionByName(known, allowMissingColumns=True)
     of_producer = Window.partitionBy("cluster", "node", "marked_topic", "partition", "producer_id")
     before = of_producer.orderBy("at_ms", F.desc("asks")).rowsBetween(Window.unboundedPreceding, -1)
-    rows = _with_newer(asked.unionByName(known), before, ~F.col("asks"), F.col("time_ms")).where("asks")
+    points = _with_newer(points, before, ~holds(F.col("recent")) & ~F.col("asks"), F.col("time_ms")).withColumnsRenamed(
+        _certain(_NEWER)
+    )
+    points = _with_newer(points, before, ~F.col("asks"), F.col("time_ms")).where("asks")
+    is_certain = reduce(Column.__or__, (F.col(f"certain_newer_{name}").isNotNull() for name in _EPOCHS))
+    rows = points.withColumns(
+        {name: F.when(is_certain, F.col(certain)).otherwise(F.col(name)) for name, certain in _certain(_NEWER).items()}
+        | {"newer_just_before": F.col("newer_ms").isNotNull() & ~is_certain}
+    )
     rows = _with_expired(rows, events, F.col("arrival_ms"))
-    return with_partition_log(rows, events).drop("asks", "at_ms", "time_ms", "arrival_ms", "marked_topic")
+    return with_partition_log(rows, events).drop(
+        "asks", "recent", *_certain(_NEWER).values(), "at_ms", "time_ms", "arrival_ms", "marked_topic"
+    )
+
+
+def _certain(names: Iterable[str]) -> dict[str, str]:
+    return {name: f"certain_{name}" for name in names}
 
 
 def _logged(events: DataFrame) -> DataFrame:

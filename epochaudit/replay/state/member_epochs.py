@@ -15,6 +15,7 @@ from epochaudit.events.event_types import CONSUMER_GROUP_HEARTBEAT
 from epochaudit.events.times import FOREVER, SLACK_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.state.late_lines import came_just_after
 from epochaudit.replay.state.places import at, of_first, of_last
 from epochaudit.spark.memo import checkpointed
 
@@ -93,17 +94,17 @@ def member_epochs(events: DataFrame) -> DataFrame:
 
 
 def with_last_answer(rows: DataFrame, epochs: DataFrame, *more: str) -> DataFrame:
-    """Adds answered_run and answered_epoch: the epoch that the coordinator had answered last before the request arrived, and its run.
+    """Adds answered: the epoch that the coordinator had answered last before the request arrived; and recent: one that it came just after.
 
-    Null if it is not certain, or none is recorded. Grain unchanged. Needs: MEMBER, arrival_ms. `epochs` is the result of
-    `member_epochs`; `more` of its columns are added, too.
+    Structs of run and epoch, and of the columns `more` of `epochs`, the result of `member_epochs`. Null if there is none, or it is not
+    certain. See `came_after` and `came_just_after`. Grain unchanged. Needs: MEMBER, arrival_ms.
     """
-    added = {"run": "answered_run", "epoch": "answered_epoch"}
-    spans = (
-        epochs.withColumnsRenamed(added).select(*MEMBER, *added.values(), *more, "since_ms", "until_ms").alias("spans")
-    )
-    same = [F.col(f"rows.{name}") == F.col(f"spans.{name}") for name in MEMBER]
-    arrival_ms = F.col("rows.arrival_ms")
-    in_force = (arrival_ms > F.col("since_ms")) & (arrival_ms <= F.col("until_ms"))
-    joined = rows.alias("rows").join(F.broadcast(spans), [*same, in_force], "left")
-    return joined.select("rows.*", *added.values(), *more)
+    span = F.struct("since_ms", "until_ms", "run", "epoch", *more)
+    spans = epochs.groupBy(*MEMBER).agg(F.collect_list(span).alias("spans"))
+    not_replaced = F.filter("spans", lambda one: F.col("arrival_ms") <= one["until_ms"])
+    found = {
+        "answered": F.filter(not_replaced, lambda one: F.col("arrival_ms") > one["since_ms"]),
+        "recent": F.filter(not_replaced, lambda one: came_just_after(one["since_ms"] - SLACK_MS)),
+    }
+    rows = rows.join(F.broadcast(spans), list(MEMBER), "left")
+    return rows.withColumns({name: F.array_max(spans) for name, spans in found.items()}).drop("spans")

@@ -42,7 +42,8 @@ class StaleGenerationAccepted(Rule):
 
     ## Evidence needed
     The coordinators' request logs, with JoinGroup and SyncGroup: the light settings leave most of these out. All
-    answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. For a
+    answers must be of one node, and that of the newer generation must have been logged a second before the commit arrived. If it was
+    logged within that second, an accepted commit is unverifiable, as lines may be written late. For a
     violation, the elections of __consumer_offsets: state-change.log or the metadata log; and if the newer generation is known only by
     commits of members whose JoinGroup in it is not recorded, the broker's release, before 3.8. Without a newer generation, a log that is
     filtered, or lacks files in between, is no proof.
@@ -99,6 +100,12 @@ class StaleGenerationAccepted(Rule):
                 expected=_ANY_NEWER,
             ),
             unverifiable(
+                col("just_after_newer"),
+                "the newer generation was answered just before, and request lines may be written late",
+                expected=_ANY_NEWER,
+                because=(_ASKED, _NEWER, _USED),
+            ),
+            unverifiable(
                 replaced & col("joined_ref").isNull(),
                 "that the member joined the generation before the newer one was answered is not in the evidence",
                 expected=_ANY_NEWER,
@@ -132,8 +139,8 @@ class StaleGenerationAccepted(Rule):
                 expected=_ANY_NEWER,
                 because=(
                     _ASKED,
-                    "no later JoinGroup, SyncGroup or OffsetCommit of a newer generation is recorded at coordinator {node} a second before "
-                    "the commit arrived",
+                    "no SyncGroup or OffsetCommit of a newer generation is recorded at coordinator {node} before the commit arrived, and "
+                    "no JoinGroup of one a second before",
                 ),
             ),
         )

@@ -40,8 +40,9 @@ class FencedStaticMemberAccepted(Rule):
     ## Evidence needed
     The coordinators' request logs, with JoinGroup and SyncGroup: the light settings leave most of these out.
     All answers must be of one node; the new member's SyncGroup or OffsetCommit must have arrived a second after the last JoinGroup of
-    the former one was answered, and have been logged a second before the commit arrived. For a violation, the elections of
-    __consumer_offsets: state-change.log or the metadata log.
+    the former one was answered, and have been logged a second before the commit arrived. If it was logged within that second, an accepted
+    commit is unverifiable, as lines may be written late. For a violation, the elections of __consumer_offsets: state-change.log or the
+    metadata log.
 
     ## What is allowed
     A commit that arrives before the new member's SyncGroup or commit is answered: who has the name need not be written yet. A member
@@ -86,6 +87,12 @@ class FencedStaticMemberAccepted(Rule):
             fenced(refused, expected=f"error {{FENCED_INSTANCE_ID}}, unless {_NO_OTHER}"),
             *breaches(replaced, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NAMED, _REPLACED),
             unverifiable(
+                col("just_after_replacement"),
+                "the other member took the name just before, and request lines may be written late",
+                expected=_NO_OTHER,
+                because=(_ASKED, _NAMED, _REPLACED),
+            ),
+            unverifiable(
                 col("static_ref").isNull(),
                 "no answer to JoinGroup in which this coordinator gave the member its group.instance.id is in the evidence",
                 expected=_NO_OTHER,
@@ -95,8 +102,7 @@ class FencedStaticMemberAccepted(Rule):
                 because=(
                     _ASKED,
                     _NAMED,
-                    "coordinator {node} had accepted no SyncGroup or commit of a later member with that id a second before the "
-                    "commit arrived",
+                    "coordinator {node} had accepted no SyncGroup or commit of a later member with that id before the commit arrived",
                 ),
             ),
         )

@@ -9,8 +9,9 @@ from pyspark.sql.functions import col
 
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import CONSUMER_OFFSETS
-from epochaudit.replay.data_plane.group_heartbeats import OLDER, PREVIOUS, RESTARTED, UNKNOWN
+from epochaudit.replay.data_plane.group_heartbeats import OLDER, PERHAPS_OLDER, PREVIOUS, RESTARTED, UNKNOWN
 from epochaudit.rules.coordinator_log import LOSS, breaches
+from epochaudit.rules.reasons import NEWER_JUST_BEFORE
 from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.FENCED_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
@@ -37,8 +38,9 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
 
     ## Evidence needed
     The coordinators' request logs as JSON with ConsumerGroupHeartbeat: the light settings leave it out. Both newer epochs must have been
-    answered by the same coordinator, and logged a second before the heartbeat arrived. For a violation, the elections of
-    __consumer_offsets: state-change.log or the metadata log.
+    answered by the same coordinator, and logged a second before the heartbeat arrived. If the second one was logged within that second,
+    the heartbeat is unverifiable, as lines may be written late. For a violation, the elections of __consumer_offsets: state-change.log or
+    the metadata log.
 
     ## What is allowed
     The epoch before the current one, if the answer with the current one was lost: whether the member then has only partitions of
@@ -92,6 +94,7 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
                 because=(_ASKED, _NEWER),
             ),
             *breaches(standing == OLDER, CONSUMER_OFFSETS, _ACCEPTED, _ASKED, _NEWER),
+            unverifiable(standing == PERHAPS_OLDER, NEWER_JUST_BEFORE, expected=_CURRENT, because=(_ASKED, _NEWER)),
             unverifiable(
                 standing == UNKNOWN,
                 "no answer with an epoch to the member's heartbeat before is in the evidence",
@@ -109,7 +112,7 @@ class StaleMemberEpochHeartbeatAccepted(Rule):
                 because=(
                     _ASKED,
                     _LAST,
-                    "no two newer epochs that coordinator {node} answered a second before the heartbeat arrived are recorded",
+                    "no two newer epochs that coordinator {node} answered before the heartbeat arrived are recorded",
                 ),
             ),
             otherwise=passed(expected=_CURRENT, because=(_ASKED, _LAST)),

@@ -10,6 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.releases import release
+from epochaudit.rules.reasons import NEWER_JUST_BEFORE
 from epochaudit.rules.rule import HIGH, Branch, Rule, fenced, first_of, passed, rule, unverifiable, violation
 
 FENCING: Final = (Errors.STALE_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
@@ -37,8 +38,8 @@ class StaleMemberEpochCommitAccepted(Rule):
 
     ## Evidence needed
     The coordinators' request logs as JSON with ConsumerGroupHeartbeat: the light settings leave it out. The answer with the newer epoch
-    must have been logged a second before the commit arrived. For a violation, a later heartbeat of the member, and the broker's release
-    (`Kafka version:` in server.log).
+    must have been logged a second before the commit arrived. If it was logged within that second, an accepted commit is unverifiable, as
+    lines may be written late. For a violation, a later heartbeat of the member, and the broker's release (`Kafka version:` in server.log).
 
     ## What is allowed
     From 4.3 on, a commit in an older epoch of the member, if it has had the partition since then (KIP-1251): assignments are not in
@@ -97,6 +98,7 @@ class StaleMemberEpochCommitAccepted(Rule):
                 expected=_CURRENT,
                 because=(_ASKED, _NEWER),
             ),
+            unverifiable(col("just_after_newer"), NEWER_JUST_BEFORE, expected=_CURRENT, because=(_ASKED, _NEWER)),
             unverifiable(
                 col("given_ref").isNull(),
                 "no heartbeat in which this coordinator gave the member its epoch is in the evidence",
@@ -106,7 +108,7 @@ class StaleMemberEpochCommitAccepted(Rule):
                 expected=_CURRENT,
                 because=(
                     _ASKED,
-                    "no newer epoch that coordinator {node} had answered to the member was in force a second before the commit arrived",
+                    "no newer epoch that coordinator {node} had answered to the member was in force when the commit arrived",
                 ),
             ),
         )

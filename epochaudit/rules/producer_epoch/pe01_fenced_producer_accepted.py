@@ -11,6 +11,7 @@ from epochaudit.events.event_types import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import TRANSACTION_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
+from epochaudit.rules.reasons import NEWER_JUST_BEFORE
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, fenced, first_of, passed, rule, unverifiable
 
 FENCING: Final = (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH, Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -22,6 +23,11 @@ _ASKED = (
 _GAVE = "coordinator {node} had given it epoch {given_epoch} of producer id {producer_id} before the request arrived"
 _USED = "coordinator {node} had accepted epoch {accepted_epoch} of producer id {producer_id} before the request arrived"
 _GAVE_ID = "coordinator {node} had replaced producer id {producer_id} by {given_id} before the request arrived"
+_JUST = (
+    "coordinator {node} had given or accepted epoch {recent_epoch} of producer id {producer_id} less than a second before the request "
+    "arrived"
+)
+_JUST_ID = "coordinator {node} had replaced producer id {producer_id} by {recent_id} less than a second before the request arrived"
 _ACCEPTED = "epoch {producer_epoch} of producer id {producer_id} was answered {producer_error_code}"
 _ANY_NEWER = "an epoch that the coordinator has not replaced"
 
@@ -42,9 +48,10 @@ class FencedProducerAccepted(Rule):
 
     ## Evidence needed
     The coordinators' request logs. The answer that gave the newer epoch must be of the same node, and must have
-    been logged a second before the request arrived. Instead of it counts an answer 0 to AddPartitionsToTxn, AddOffsetsToTxn, or EndTxn
-    before version 5, in the newer epoch: coordinators accept these in their own epoch only. For a violation, the elections of
-    __transaction_state: state-change.log or the metadata log.
+    been logged a second before the request arrived. If it was logged within that second, an accepted request is unverifiable, as lines may
+    be written late. Instead of the answer counts an answer 0 to AddPartitionsToTxn, AddOffsetsToTxn, or EndTxn before version 5, in the
+    newer epoch: coordinators accept these in their own epoch only. For a violation, the elections of __transaction_state:
+    state-change.log or the metadata log.
 
     ## What is allowed
     An epoch that is as high, or higher. The retry of a lost answer: EndTxn 5 and InitProducerId with the epoch just before. After
@@ -76,6 +83,8 @@ class FencedProducerAccepted(Rule):
         "the highest epoch that the coordinator had given before": "given_ref",
         "a request in a higher epoch that it had accepted before": "accepted_ref",
         "another producer id that it had given": "other_id_ref",
+        "an answer in a higher epoch, less than a second before": "recent_ref",
+        "an answer with another producer id, less than a second before": "recent_id_ref",
         **LOSS,
     }
     caused_by = ("PE-02", "TR-06", "AW-01")
@@ -91,11 +100,13 @@ class FencedProducerAccepted(Rule):
         refused = col("producer_error_code").isin(*FENCING)
         is_replaced = col("producer_epoch") < col("least_epoch")
         initialises = col("event_type") == INIT_PRODUCER_ID
+        just_older, just_replaced = col("recent_epoch").isNotNull(), col("recent_id").isNotNull()
         may_retry = (col("event_type") == END_TXN) | initialises
         last_of_id = may_retry & (col("producer_epoch") >= _LAST_EPOCH)
         return first_of(
             fenced(refused & is_replaced, because=(_ASKED, _GAVE, _USED)),
             fenced(refused & col("replaced"), because=(_ASKED, _GAVE_ID)),
+            fenced(refused & (just_older | just_replaced), because=(_ASKED, _JUST, _JUST_ID)),
             fenced(refused, expected=f"{_ANY_NEWER}, or one of these errors"),
             passed(
                 initialises & (col("response_producer_id") != col("producer_id")),
@@ -103,17 +114,24 @@ class FencedProducerAccepted(Rule):
                 observed="producer id {response_producer_id} in place of {producer_id}",
             ),
             *breaches(is_replaced, TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE, _USED),
+            unverifiable(just_older, NEWER_JUST_BEFORE, expected=_ANY_NEWER, because=(_ASKED, _JUST)),
             passed(
-                col("replaced") & last_of_id,
+                (col("replaced") | just_replaced) & last_of_id,
                 expected="the retry of a request that used up the epochs of the producer id",
             ),
             *breaches(col("replaced"), TRANSACTION_STATE, _ACCEPTED, _ASKED, _GAVE_ID),
+            unverifiable(
+                just_replaced,
+                "another producer id was answered just before, and request lines may be written late",
+                expected=_ANY_NEWER,
+                because=(_ASKED, _JUST_ID),
+            ),
             passed(
                 col("given_epoch").isNull() & (col("lowest_epoch") <= col("producer_epoch")),
                 expected=_ANY_NEWER,
                 because=(
                     _ASKED,
-                    "coordinator {node} had given or accepted no newer epoch a second before the request arrived",
+                    "coordinator {node} had given or accepted no newer epoch before the request arrived",
                 ),
             ),
             unverifiable(

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 from epochaudit.events.event_types import OLDER_COORDINATOR_EPOCH, OLDER_PRODUCER_EPOCH, WRITE_TXN_MARKERS
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.coordinator_logs import LOSSY, UNKNOWN
-from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, PARTITION_ANSWER_MISSING
+from epochaudit.rules.reasons import AMBIGUOUS_TOPIC, NEWER_JUST_BEFORE, PARTITION_ANSWER_MISSING
 from epochaudit.rules.rule import (
     CRITICAL,
     Branch,
@@ -61,7 +61,8 @@ class StaleMarkerAccepted(Rule):
     Any of these: segments of the partition, or what `epochaudit collect` takes of them, or dumps with --deep-iteration; server.log of the
     replicas, which log the batches that they fetch and should not have been accepted (2.4.1 and later); request logs of the leaders.
     In a request log, the answer to the newer marker must be of the same node, and must have been logged a second
-    before the other marker arrived. For a violation there, the elections of the partition: state-change.log or the metadata log.
+    before the other marker arrived. If it was logged within that second, an accepted marker is unverifiable, as lines may be written
+    late. For a violation there, the elections of the partition: state-change.log or the metadata log.
 
     ## What is allowed
     Equal epochs: a marker is sent again until it is answered, and under transaction version 1 many transactions have one producer
@@ -135,6 +136,7 @@ class StaleMarkerAccepted(Rule):
                 ),
             ),
             unverifiable(older & col("ambiguous_name"), AMBIGUOUS_TOPIC, **asked),
+            unverifiable(older & col("newer_just_before"), NEWER_JUST_BEFORE, **asked),
             exposed(of_request & col("expired"), forgotten, **asked),
             exposed(col("expired"), forgotten, **logged),
             exposed(
@@ -152,7 +154,7 @@ class StaleMarkerAccepted(Rule):
             passed(
                 of_request,
                 expected=_NONE_NEWER,
-                observed="no newer marker had been accepted a second before",
+                observed="no newer marker had been accepted before",
                 because=(_ASKED,),
             ),
             otherwise=passed(expected=_NONE_NEWER, observed="no marker in front of it is newer", because=(_LOGGED,)),

@@ -10,7 +10,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
-from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
+from epochaudit.rules.reasons import NEWER_JUST_BEFORE, SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, OwnSentences, Rule, fenced, first_of, passed, rule, unverifiable
 
 _ASKED = "{event_type} {correlation_id} of {client_id} for group {group_id} and {topic}-{partition} in leader epoch {leader_epoch}"
@@ -35,8 +35,9 @@ class OlderLeaderEpochAccepted(Rule):
 
     ## Evidence needed
     The request logs of the brokers that are share coordinators, as JSON; the light settings keep these requests. The answer to the read
-    in the higher epoch must have been logged at the same coordinator a second before the request arrived. For a violation, the
-    elections of __share_group_state: state-change.log or the metadata log.
+    in the higher epoch must have been logged at the same coordinator a second before the request arrived. If it was logged within that
+    second, an accepted request is unverifiable, as lines may be written late. For a violation, the elections of __share_group_state:
+    state-change.log or the metadata log.
 
     ## What is allowed
     Writes of a former leader before the new one has read the state: by that read the coordinator learns of the new leader. Only reads
@@ -84,6 +85,7 @@ class OlderLeaderEpochAccepted(Rule):
         return first_of(
             fenced(refused & replaced, because=(_ASKED, _NEWER)),
             fenced(refused, expected=f"{_NOT_REPLACED}, or this error: {self.expected}"),
+            unverifiable(col("just_after_read"), NEWER_JUST_BEFORE, **unsettled),
             unverifiable(
                 replaced & col("changed_elsewhere"),
                 "another coordinator was asked to delete or to initialize the state, perhaps in between",
@@ -106,8 +108,8 @@ class OlderLeaderEpochAccepted(Rule):
                 expected=_NOT_REPLACED,
                 because=(
                     _ASKED,
-                    "coordinator {node} had answered no read in a higher leader epoch a second before the request arrived, or had "
-                    "deleted or initialized the state since",
+                    "coordinator {node} had answered no read in a higher leader epoch before the request arrived, or had deleted or "
+                    "initialized the state since",
                 ),
             ),
         )

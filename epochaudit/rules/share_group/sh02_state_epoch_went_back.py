@@ -10,7 +10,7 @@ from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.coordinator_logs import SHARE_GROUP_STATE
 from epochaudit.rules.coordinator_log import LOSS, breaches
-from epochaudit.rules.reasons import SHARE_STATE_REQUESTS_MISSING
+from epochaudit.rules.reasons import NEWER_JUST_BEFORE, SHARE_STATE_REQUESTS_MISSING
 from epochaudit.rules.rule import CRITICAL, Branch, OwnSentences, Rule, fenced, first_of, passed, rule, unverifiable
 
 _ASKED = "{event_type} {correlation_id} of {client_id} for group {group_id} and {topic}-{partition}"
@@ -35,8 +35,9 @@ class StateEpochWentBack(Rule):
 
     ## Evidence needed
     The request logs of the brokers that are share coordinators, as JSON; the light settings keep these requests. The answer to the
-    initialization must have been logged at the same coordinator a second before the request arrived. For a violation, the elections of
-    __share_group_state: state-change.log or the metadata log.
+    initialization must have been logged at the same coordinator a second before the request arrived. If it was logged within that second,
+    an accepted request is unverifiable, as lines may be written late. For a violation, the elections of __share_group_state:
+    state-change.log or the metadata log.
 
     ## What is allowed
     State epoch -1 of a request that states none; after an initialization with it, nothing is known. A lower epoch after the state was
@@ -79,6 +80,7 @@ class StateEpochWentBack(Rule):
         return first_of(
             fenced(refused & newer, because=(_ASKED, _NEWER)),
             fenced(refused, expected=f"{_NOT_BELOW}, or this error: {self.expected}"),
+            unverifiable(col("just_after_state"), NEWER_JUST_BEFORE, **unsettled),
             unverifiable(
                 newer & col("deleted_elsewhere"),
                 "another coordinator was asked to delete the state, perhaps in between",
@@ -102,8 +104,8 @@ class StateEpochWentBack(Rule):
                 expected=_NOT_BELOW,
                 because=(
                     _ASKED,
-                    "coordinator {node} had initialized the state to no higher state epoch a second before the request arrived, or "
-                    "had deleted the state since, or initialized it without a state epoch",
+                    "coordinator {node} had initialized the state to no higher state epoch before the request arrived, or had deleted the "
+                    "state since, or initialized it without a state epoch",
                 ),
             ),
         )
