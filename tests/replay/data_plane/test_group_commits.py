@@ -39,11 +39,18 @@ SIMPLE = f"""{HEADER}
 @of_generations.test
 def test_a_static_member_is_replaced_a_second_after_another_one_synchronised() -> Checks:
     rows = yield of_table(STATIC)
-    names = ("member_id", "correlation_id", "group_instance_id", "after_replacement", "replaced_by")
+    names = (
+        "member_id",
+        "correlation_id",
+        "group_instance_id",
+        "just_after_replacement",
+        "after_replacement",
+        "replaced_by",
+    )
     assert [tuple(row[name] for name in names) for row in rows] == [
-        (ONE, 5, "till-1", False, None),
-        (ONE, 6, "till-1", True, TWO),
-        (TWO, 7, "till-1", False, None),
+        (ONE, 5, "till-1", True, False, TWO),
+        (ONE, 6, "till-1", False, True, TWO),
+        (TWO, 7, "till-1", False, False, None),
     ]
 
 

@@ -41,11 +41,11 @@ def test_an_epoch_is_certain_as_long_as_each_heartbeat_states_what_was_answered_
 @of_commits.test
 def test_a_commit_is_stale_a_second_after_the_newer_epoch_and_in_its_own_group() -> Checks:
     rows = yield of_table(MEMBERS)
-    names = ("group_id", "correlation_id", "generation_id", "is_stale", "newer_epoch", "certain")
+    names = ("group_id", "correlation_id", "generation_id", "just_after_newer", "is_stale", "newer_epoch", "certain")
     assert [tuple(row[name] for name in names) for row in rows] == [
-        ("audit", 5, 7, False, None, False),
-        ("billing", 3, 7, False, None, False),
-        ("billing", 4, 7, True, 9, True),
+        ("audit", 5, 7, False, False, None, False),
+        ("billing", 3, 7, True, False, 9, False),
+        ("billing", 4, 7, False, True, 9, True),
     ]
 
 
