@@ -217,7 +217,8 @@ def _with_recent(points: DataFrame, initialises: Column) -> DataFrame:
     used = F.struct(
         least_used.alias("least"), F.col("recent_used.epoch").alias("epoch"), F.col("recent_used.ref").alias("ref")
     )
-    highest = F.greatest(_given_to_kind("recent_"), F.when(F.col("recent_used").isNotNull(), used))
+    given = _given_to_kind("recent_")
+    highest = F.when(F.coalesce(least_used > given["least"], F.col("recent_used").isNotNull()), used).otherwise(given)
     is_older = holds(F.col("producer_epoch") < F.col("highest.least"))
     was_older = holds(F.col("producer_epoch") < F.col("least_epoch"))
     newest = F.col("recent_newest")
