@@ -19,8 +19,8 @@ def came_after(line_ms: Column) -> Column:
 
 
 def came_just_after(line_ms: Column) -> Column:
-    """By the times of the lines the request came after that answer, but it may have come first. Needs: arrival_ms."""
-    return holds(F.col("arrival_ms").between(line_ms + 1, line_ms + SLACK_MS))
+    """By the times of the lines the request came after that answer, but it may have come first; null if the time is. Needs: arrival_ms."""
+    return F.col("arrival_ms").between(line_ms + 1, line_ms + SLACK_MS)
 
 
 def binding_times() -> Column:
