@@ -219,10 +219,10 @@ def _with_recent(points: DataFrame, initialises: Column) -> DataFrame:
     )
     given = _given_to_kind("recent_")
     highest = F.when(F.coalesce(least_used > given["least"], F.col("recent_used").isNotNull()), used).otherwise(given)
-    is_older = holds(F.col("producer_epoch") < F.col("highest.least"))
+    is_older = F.col("producer_epoch") < F.col("highest.least")
     was_older = holds(F.col("producer_epoch") < F.col("least_epoch"))
     newest = F.col("recent_newest")
-    other_id = holds((newest["id"] != F.col("of_id")) & (F.col("since") < newest["arrival_ms"]))
+    other_id = (newest["id"] != F.col("of_id")) & (F.col("since") < newest["arrival_ms"])
     return (
         points.withColumn("highest", highest)
         .withColumns(
