@@ -84,7 +84,7 @@ def _requested(events: DataFrame) -> DataFrame:
     points = asked.unionByName(known, allowMissingColumns=True)
     of_producer = Window.partitionBy("cluster", "node", "marked_topic", "partition", "producer_id")
     before = of_producer.orderBy("at_ms", F.desc("asks")).rowsBetween(Window.unboundedPreceding, -1)
-    points = _with_newer(points, before, ~holds(F.col("recent")) & ~F.col("asks"), F.col("time_ms")).withColumnsRenamed(
+    points = _with_newer(points, before, ~F.col("recent") & ~F.col("asks"), F.col("time_ms")).withColumnsRenamed(
         _certain(_NEWER)
     )
     points = _with_newer(points, before, ~F.col("asks"), F.col("time_ms")).where("asks")

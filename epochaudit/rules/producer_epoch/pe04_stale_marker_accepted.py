@@ -136,7 +136,7 @@ class StaleMarkerAccepted(Rule):
                 ),
             ),
             unverifiable(older & col("ambiguous_name"), AMBIGUOUS_TOPIC, **asked),
-            unverifiable(older & col("newer_just_before"), NEWER_JUST_BEFORE, **asked),
+            unverifiable(col("newer_just_before"), NEWER_JUST_BEFORE, **asked),
             exposed(of_request & col("expired"), forgotten, **asked),
             exposed(col("expired"), forgotten, **logged),
             exposed(
