@@ -37,6 +37,7 @@ from epochaudit.replay.state.cluster_history import (
 )
 from epochaudit.replay.state.controller_tenures import can_have_had, with_stays
 from epochaudit.replay.state.incarnations import topic_incarnations, with_identity
+from epochaudit.replay.state.late_lines import came_after
 from epochaudit.replay.state.live_brokers import live_epochs
 from epochaudit.replay.state.partition_states import OF_RECORD, partition_states
 from epochaudit.replay.state.record_clock import on_record_clock
@@ -226,7 +227,7 @@ def _accepted_at_node() -> dict[str, Column]:
     )
     last_incarnation = F.last(F.when(_registers(), F.col("incarnation_id")), ignorenulls=True).over(earlier)
     served = F.try_element_at(late, F.lit(-1))
-    answered = F.filter("registrations", lambda r: r["time_ms"] + SLACK_MS < F.col("arrival_ms"))
+    answered = F.filter("registrations", lambda r: came_after(r["time_ms"]))
     registered = F.try_element_at(answered, F.lit(-1))
     return {
         "same_incarnation": last_incarnation == F.col("incarnation_id"),

@@ -15,7 +15,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
-from epochaudit.events.times import SLACK_MS
 from epochaudit.events.views import REF_TYPE, holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.data_plane.commits import COMMITS
@@ -67,7 +66,7 @@ def group_generations(events: DataFrame) -> DataFrame:
       joined_ref       its last such answer to the member
       is_classic       the member is one of a classic group: its id is, or joined_ref says so
       newer_generation   the next higher generation that it answered after the last answer with this one, before the commit arrived; null:
-                       none is recorded, or used_generation says more
+                       none is recorded, or used_generation is stated instead
       used_generation  the same of the next higher generation in which it accepted an OffsetCommit of a classic member, without such an
                        answer to that member
       newer_ref        the first answer to JoinGroup with newer_generation; if written, to SyncGroup or to a commit. Or to a commit in
@@ -210,7 +209,7 @@ def _of_others(requests: DataFrame, joins: DataFrame) -> DataFrame:
     former = joins.select(*_MEMBER, "static_id", "joined_ms")
     found = requests.where(_is_named()).withColumnsRenamed(sender).join(F.broadcast(former), [*_GROUP, "static_id"])
     is_other = F.col("replaced_by") != F.col("member_id")
-    return found.where(is_other & (F.col("arrival_ms") > F.col("joined_ms") + SLACK_MS))
+    return found.where(is_other & (came_after(F.col("joined_ms"))))
 
 
 def _other_syncs(events: DataFrame, joins: DataFrame) -> DataFrame:

@@ -176,10 +176,7 @@ def _with_given(rows: DataFrame) -> DataFrame:
             "since": F.min(F.when(~F.col("recent"), F.col("since"))).over(of_id.rowsBetween(*until_now)),
         }
     )
-    initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
-    # InitProducerId may be sent again with the epoch before the accepted one, see `_least_epochs`
-    least_used = F.col("used.epoch") - F.when(initialises, F.lit(1)).otherwise(F.lit(0))
-    points = points.where("asks").withColumns({"given": _given_to_kind(), "least_used": least_used})
+    points = points.where("asks").withColumns({"given": _given_to_kind(), "least_used": _least_used()})
     shows_more = F.coalesce(F.col("least_used") > F.col("given.least"), F.lit(True))
     accepted_newer = shows_more & (~F.col("expects") | (F.col("producer_epoch") < F.col("least_used")))
     repeats_used = F.col("used.epoch") >= F.col("response_producer_epoch")
@@ -198,26 +195,32 @@ def _with_given(rows: DataFrame) -> DataFrame:
             "replaced": holds(other_id & (F.col("since") < F.col("newest.arrival_ms"))),
         }
     )
-    return _with_recent(points, initialises).drop(
+    return _with_recent(points).drop(
         *latest, "given", "since", "gives", "asks", "of_id", "at_ms", "recent", "least_used"
     )
+
+
+def _initialises() -> Column:
+    """The request is an InitProducerId that states an epoch."""
+    return (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
 
 
 def _given_to_kind(prefix: str = "") -> Column:
     """The one of `_least_epochs` that holds for the request's kind."""
     ends = (F.col("event_type") == END_TXN) & (F.col("api_version") >= EPOCH_BUMP_END_TXN_VERSION)
-    initialises = (F.col("event_type") == INIT_PRODUCER_ID) & F.col("expects")
-    of_kind = F.when(ends, F.col(f"{prefix}for_ending")).when(initialises, F.col(f"{prefix}for_initialising"))
+    of_kind = F.when(ends, F.col(f"{prefix}for_ending")).when(_initialises(), F.col(f"{prefix}for_initialising"))
     return of_kind.otherwise(F.col(f"{prefix}for_adding"))
 
 
-def _with_recent(points: DataFrame, initialises: Column) -> DataFrame:
+def _least_used(prefix: str = "") -> Column:
+    """The lowest epoch that may be accepted after `_accepted`: InitProducerId may state the one before, see `_least_epochs`."""
+    return F.col(f"{prefix}used.epoch") - F.when(_initialises(), F.lit(1)).otherwise(F.lit(0))
+
+
+def _with_recent(points: DataFrame) -> DataFrame:
     """Adds the columns recent_epoch to recent_id_ref of `producer_requests`. Grain unchanged."""
-    least_used = F.col("recent_used.epoch") - F.when(initialises, F.lit(1)).otherwise(F.lit(0))
-    used = F.struct(
-        least_used.alias("least"), F.col("recent_used.epoch").alias("epoch"), F.col("recent_used.ref").alias("ref")
-    )
-    given = _given_to_kind("recent_")
+    least_used, given = _least_used("recent_"), _given_to_kind("recent_")
+    used = F.struct(least_used.alias("least"), "recent_used.epoch", "recent_used.ref")
     highest = F.when(F.coalesce(least_used > given["least"], F.col("recent_used").isNotNull()), used).otherwise(given)
     is_older = F.col("producer_epoch") < F.col("highest.least")
     was_older = holds(F.col("producer_epoch") < F.col("least_epoch"))

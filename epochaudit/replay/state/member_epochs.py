@@ -107,4 +107,4 @@ def with_last_answer(rows: DataFrame, epochs: DataFrame, *more: str) -> DataFram
         "recent": F.filter(not_replaced, lambda one: came_just_after(one["since_ms"] - SLACK_MS)),
     }
     rows = rows.join(F.broadcast(spans), list(MEMBER), "left")
-    return rows.withColumns({name: F.array_max(spans) for name, spans in found.items()}).drop("spans")
+    return rows.withColumns({name: F.array_max(matching) for name, matching in found.items()}).drop("spans")
