@@ -168,18 +168,18 @@ def pe02(history: History) -> Judged:
             or (other.at, other.id) < (event.at, event.id)
             for other in alike
         )
-        fell = any(
-            other.node == event.node
-            and before(other, event.arrived)
-            and other.given_epoch >= event.given_epoch + by_line
-            for other in own
-        )
-        accepted = None if by_line else _highest_accepted(history, event, event.given_id)
-        used = accepted is not None and accepted >= event.given_epoch
-        if by_line and alike and not fell:
-            yield UNVERIFIABLE, ()
+        certain, perhaps = (_highest_before(history, event, own, order) for order in (before, seems_before))
+        if certain > event.given_epoch or (not by_line and (again or certain == event.given_epoch)):
+            yield breach(history, TRANSACTION_STATE), ()
         else:
-            yield (breach(history, TRANSACTION_STATE) if again or fell or used else PASS), ()
+            yield (UNVERIFIABLE if perhaps >= event.given_epoch or (by_line and alike) else PASS), ()
+
+
+def _highest_before(history: History, event: GivesEpoch, own: list[GivesEpoch], order: Order) -> int:
+    """The highest epoch that the coordinator had given to the producer id, or in which it had accepted a request; -1: none."""
+    given = [other.given_epoch for other in own if other.node == event.node and order(other, event.arrived)]
+    accepted = _highest_accepted(history, event, event.given_id, order)
+    return max([*given, -1 if accepted is None else accepted])
 
 
 def pe03(history: History) -> Judged:

@@ -60,7 +60,8 @@ def producer_requests(events: DataFrame) -> DataFrame:
                          id than the request states
       replaced           it had given the request's producer id before that one
       recent_epoch, recent_ref   the highest epoch that replaced the stated one, and the answer that shows it, if that was written less
-                         than a second before the request arrived and nothing shows a replacement before; else null
+                         than a second before the request arrived and nothing shows a replacement before; else null. Of an
+                         InitProducerId that states no epoch, or a line: the highest epoch that is no lower than the one that it was given
       recent_id, recent_id_ref   the same of the producer id that was given last
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890). Of a line any
@@ -178,7 +179,8 @@ def _with_given(rows: DataFrame) -> DataFrame:
     )
     points = points.where("asks").withColumns({"given": _given_to_kind(), "least_used": _least_used()})
     shows_more = F.coalesce(F.col("least_used") > F.col("given.least"), F.lit(True))
-    accepted_newer = shows_more & (~F.col("expects") | (F.col("producer_epoch") < F.col("least_used")))
+    states = holds(F.col("expects"))
+    accepted_newer = shows_more & (~states | (F.col("producer_epoch") < F.col("least_used")))
     repeats_used = F.col("used.epoch") >= F.col("response_producer_epoch")
     other_id = F.col("newest.id") != F.col("of_id")
     points = points.withColumns(
@@ -222,8 +224,11 @@ def _with_recent(points: DataFrame) -> DataFrame:
     least_used, given = _least_used("recent_"), _given_to_kind("recent_")
     used = F.struct(least_used.alias("least"), "recent_used.epoch", "recent_used.ref")
     highest = F.when(F.coalesce(least_used > given["least"], F.col("recent_used").isNotNull()), used).otherwise(given)
-    is_older = F.col("producer_epoch") < F.col("highest.least")
-    was_older = holds(F.col("producer_epoch") < F.col("least_epoch"))
+    states = holds(F.col("expects"))
+    repeats = F.col("response_producer_epoch") <= F.col("highest.epoch")
+    is_older = F.when(states, F.col("producer_epoch") < F.col("highest.least")).otherwise(repeats)
+    repeated = F.coalesce("repeated_ref", "used_ref").isNotNull()
+    was_older = F.when(states, holds(F.col("producer_epoch") < F.col("least_epoch"))).otherwise(repeated)
     newest = F.col("recent_newest")
     other_id = (newest["id"] != F.col("of_id")) & (F.col("since") < newest["arrival_ms"])
     return (

@@ -16,6 +16,10 @@ _GIVEN = (
     "coordinator {node} gave transactional id {transactional_id} producer id {response_producer_id} with epoch "
     "{response_producer_epoch}"
 )
+_REPEATED = {
+    "first_ref": "which another answer has, too",
+    "used_ref": "in which the same coordinator had accepted a request before",
+}
 
 
 @rule("PE-02", frame="producer_requests", kip="KIP-98", severity=CRITICAL, since="1.0")
@@ -34,10 +38,11 @@ class ProducerEpochGivenTwice(Rule):
     of them commits or aborts contains the records of the other.
 
     ## Evidence needed
-    The coordinators' request logs, or their server.log, which has a line for each such answer ("Initialized
-    transactionalId"). A line does not tell whether its request stated an epoch: where another answer gives the same epoch, it is
-    unverifiable. Between coordinators no clocks are compared. An answer of a coordinator whose log is missing stays unknown. For a
-    violation, the elections of __transaction_state: state-change.log or the metadata log.
+    The coordinators' request logs, or their server.log, which has a line for each such answer ("Initialized transactionalId"). A line
+    does not tell whether its request stated an epoch: where another answer gives the same epoch, or an earlier request was accepted in
+    it, it is unverifiable. An answer is unverifiable, too, if its request arrived less than a second after a line that shows as high an
+    epoch, as lines may be written late. Between coordinators no clocks are compared. An answer of a coordinator whose log is missing
+    stays unknown. For a violation, the elections of __transaction_state: state-change.log or the metadata log.
 
     ## What is allowed
     A producer that states its epoch after an error (KIP-360) may ask again and is answered the same. A new producer id begins with epoch
@@ -62,6 +67,7 @@ class ProducerEpochGivenTwice(Rule):
         "another answer with that epoch": "first_ref",
         "an answer with that epoch or a higher one, before": "repeated_ref",
         "an accepted request in that epoch or a higher one, before": "used_ref",
+        "such an answer or request, just before": "recent_ref",
         **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
@@ -78,6 +84,7 @@ class ProducerEpochGivenTwice(Rule):
         is_line = col("event_type") == PRODUCER_INITIALIZED
         higher = col("given_epoch") > col("response_producer_epoch")
         repeats = col("given_epoch") == col("response_producer_epoch")
+        used_higher = col("accepted_epoch") > col("response_producer_epoch")
         return first_of(
             unverifiable(
                 col("response_producer_id").isNull(),
@@ -92,22 +99,31 @@ class ProducerEpochGivenTwice(Rule):
                 _GIVEN,
             ),
             *breaches(
-                col("used_ref").isNotNull(),
+                col("used_ref").isNotNull() & (used_higher | ~is_line),
                 TRANSACTION_STATE,
                 "epoch {response_producer_epoch}, after the same coordinator had accepted a request in {accepted_epoch}",
                 _GIVEN,
             ),
-            unverifiable(
-                is_line & col("first_ref").isNotNull(),
-                "whether the producer had asked for its own epoch again is not in the evidence (request log)",
-                expected="a producer epoch that no other answer has, if the request stated none",
-                observed="epoch {response_producer_epoch}, which another answer has, too",
+            *(
+                unverifiable(
+                    is_line & col(name).isNotNull(),
+                    "whether the producer had asked for its own epoch again is not in the evidence (request log)",
+                    expected="a producer epoch that no other answer has, if the request stated none",
+                    observed=f"epoch {{response_producer_epoch}}, {observed}",
+                )
+                for name, observed in _REPEATED.items()
             ),
             *breaches(
                 col("first_ref").isNotNull(),
                 TRANSACTION_STATE,
                 "another answer has epoch {response_producer_epoch}, too",
                 _GIVEN,
+            ),
+            unverifiable(
+                col("recent_ref").isNotNull(),
+                "an epoch that is no lower was answered just before, and request lines may be written late",
+                observed="epoch {response_producer_epoch}, less than a second after the same coordinator had given or accepted "
+                "{recent_epoch}",
             ),
             otherwise=passed(observed="no other recorded answer has epoch {response_producer_epoch}"),
         )
