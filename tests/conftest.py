@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from xdist.scheduler import LoadFileScheduling
 
 from epochaudit.rules.catalogue import catalogue
-from epochaudit.spark.session import SMALL_PLANS, session
+from epochaudit.spark.session import LARGE_RUN, OPTIONS, SMALL_PLANS, archived_classes, session
 from tests.rules.case_files import Case
 from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
 from tests.shell import Shell
@@ -27,6 +27,8 @@ settings.load_profile("default")
 pytest_plugins = ["tests.sample_report"]
 
 CAPTURES = Path(__file__).parent / "captures"
+# Two JVMs share the cores: threads that collect garbage in parallel would wait for each other.
+COLLECTOR = LARGE_RUN[OPTIONS].replace("-XX:+UseParallelGC", "-XX:+UseSerialGC -XX:NewRatio=1 -Xms1g")
 METADATA_DUMP = "metadata/cluster-metadata.dump.txt"
 
 
@@ -72,7 +74,8 @@ def _has(name: str, member: str) -> bool:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session as the command line starts it, with Delta Lake: a process has one set of Spark extensions."""
-    spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS}, warehouse=True)
+    settings = {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS, OPTIONS: COLLECTOR + archived_classes()}
+    spark = session("local[2]", settings, warehouse=True)
     yield spark
     spark.stop()
 

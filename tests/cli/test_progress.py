@@ -61,6 +61,7 @@ WORK = """
 """
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_bar_is_shown_and_removed(terminal: Callable[[str], str]) -> None:
     printed = terminal(textwrap.dedent(WORK))
     assert "auditing c: reading" in printed

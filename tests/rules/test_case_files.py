@@ -33,10 +33,10 @@ def test_case(case: Case, verdicts: Verdicts) -> None:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.cluster)
-def test_no_sentence_prints_an_unknown_value(case: Case) -> None:
+def test_no_sentence_prints_an_unknown_value() -> None:
     """A verdict without some value has a branch with sentences that do not need it."""
-    assert [line for e in case.expected for line in e.sentences if re.search(rf"\b{UNKNOWN}\b", line)] == []
+    sentences = ((case.cluster, line) for case in CASES for e in case.expected for line in e.sentences)
+    assert [(cluster, line) for cluster, line in sentences if re.search(rf"\b{UNKNOWN}\b", line)] == []
 
 
 def test_no_frame_is_left_out_that_has_subjects(case_events: DataFrame, verdicts: Verdicts) -> None:

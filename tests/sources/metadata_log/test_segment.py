@@ -232,6 +232,7 @@ def test_an_active_segment_ends_in_zeros() -> None:
     assert not found.quarantined
 
 
+@pytest.mark.slow
 def test_a_log_cut_at_any_byte_keeps_its_whole_batches() -> None:
     data = b"".join(LOG)
     ends = [len(b"".join(LOG[: count + 1])) for count in range(len(LOG))]

@@ -162,6 +162,7 @@ def test_recorded_lines_are_the_scanners(
     assert not refused, refused[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 def test_recorded_logs_give_the_same_rows(kind: str, recorded: Callable[[str], Sequence[Sequence[bytes]]]) -> None:
     for lines in recorded(kind):
@@ -305,6 +306,7 @@ few = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 @few
 @given(draw=st.data())
