@@ -245,7 +245,7 @@ def _accepted_commits(events: DataFrame, members: DataFrame) -> DataFrame:
     They prove the generation: it was the group's, and no longer waited for what its leader assigns (ClassicGroup.validateOffsetCommit;
     TxnOffsetCommit does not prove the latter). Columns: at_ms, ref.
     """
-    accepted = (F.col("error_code") == Errors.NONE) & (F.col("generation_id") >= 0) & F.col("group_id").isNotNull()
+    accepted = (F.col("error_code") == Errors.NONE) & F.col("group_id").isNotNull()
     place = then_by_place(F.col("time_ms"))
     found = of_types(events, OFFSET_COMMIT).where(accepted)
     found = found.join(F.broadcast(members.drop("joined_ref")), [*_GENERATION, "member_id"], "left")

@@ -71,7 +71,7 @@ def group_heartbeats(events: DataFrame) -> DataFrame:
 
 def _with_standing(rows: DataFrame, epochs: DataFrame) -> DataFrame:
     """Adds standing; answered_run and answered_epoch of newer_epoch. Grain unchanged."""
-    is_lower = holds(F.col("accepted") & (F.col("member_epoch") < F.col("answered_before")))
+    is_lower = F.col("accepted") & (F.col("member_epoch") < F.col("answered_before"))
     rows = with_last_answer(rows.withColumn("is_lower", is_lower), epochs, "former_epoch")
     standing = (
         F.when(~F.col("accepted"), F.lit(None).cast("string"))

@@ -75,7 +75,7 @@ def member_epochs(events: DataFrame) -> DataFrame:
     lower = Window.partitionBy(*MEMBER, "membership").orderBy("epoch").rangeBetween(Window.unboundedPreceding, -1)
     epochs = epochs.withColumns(
         {
-            "former": F.max(F.when(F.col("epoch").isNotNull(), former)).over(lower),
+            "former": F.max(former).over(lower),
             "following": F.lead(F.struct("first_ms", "run")).over(in_order),
             "last": F.last("last_heartbeat").over(
                 of_run.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
