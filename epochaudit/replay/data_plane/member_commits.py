@@ -28,7 +28,7 @@ _FIRST: Final = (*PLACE_OF_NODE, "client_id", "correlation_id", "answered_run", 
 def states_member_epoch() -> Column:
     """The commit is of a member whose id is not that of a classic member. Needs: a row of COMMITS."""
     version = (F.col("event_type") == TXN_OFFSET_COMMIT) | (F.col("api_version") >= MEMBER_EPOCH_OFFSET_COMMIT_VERSION)
-    return holds((F.col("generation_id") >= 0) & version & ~has_classic_id())
+    return (F.col("generation_id") >= 0) & version & ~has_classic_id()
 
 
 def member_commits(events: DataFrame) -> DataFrame:
