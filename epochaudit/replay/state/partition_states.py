@@ -162,7 +162,7 @@ def _stated(events: DataFrame) -> DataFrame:
         & (F.col("error_code") == Errors.NONE)
         & (F.col("leader") != LEADER_DURING_DELETE)
     )
-    installed = (event_type == LEADER_AND_ISR) & F.col("partition").isNotNull() & accepted
+    installed = (event_type == LEADER_AND_ISR) & accepted
     statements = of_types(events, PARTITION_STATE_CHANGED, LEADER_AND_ISR)
     statements = statements.where((event_type == PARTITION_STATE_CHANGED) | installed).select(*_COLUMNS, *_PLACE)
     records = of_types(metadata_log(events), *PARTITION_RECORDS).drop("copies")
@@ -287,7 +287,7 @@ def _merged(rows: DataFrame, in_order: WindowSpec) -> DataFrame:
 def _isr_begins() -> Column:
     """struct(clock), see isr_since of `partition_states`, of a row whose ISR is not that of the row before; else null. Needs: before."""
     of_earlier_state = (F.col("event_type") == PARTITION_RECORD) & (F.col("partition_epoch") > 0)
-    clock = F.when(~holds(of_earlier_state), F.col("clock"))
+    clock = F.when(~of_earlier_state, F.col("clock"))
     return F.when(~F.col("isr").eqNullSafe(F.col("before.isr")), F.struct(clock.alias("clock")))
 
 
