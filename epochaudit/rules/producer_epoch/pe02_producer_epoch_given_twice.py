@@ -67,7 +67,7 @@ class ProducerEpochGivenTwice(Rule):
         "another answer with that epoch": "first_ref",
         "an answer with that epoch or a higher one, before": "repeated_ref",
         "an accepted request in that epoch or a higher one, before": "used_ref",
-        "such an answer or request, just before": "recent_ref",
+        "an answer or accepted request with that epoch or a higher one, just before": "recent_ref",
         **LOSS,
     }
     caused_by = ("TR-06", "AW-01")
