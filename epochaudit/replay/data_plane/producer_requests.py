@@ -60,8 +60,8 @@ def producer_requests(events: DataFrame) -> DataFrame:
                          id than the request states
       replaced           it had given the request's producer id before that one
       recent_epoch, recent_ref   the highest epoch that replaced the stated one, and the answer that shows it, if that was written less
-                         than a second before the request arrived and nothing shows a replacement before; else null. Of an
-                         InitProducerId that states no epoch, or a line: the highest epoch that is no lower than the one that it was given
+                         than a second before the request arrived and nothing shows a replacement before; else null. If the
+                         request states none, or only the line is recorded: the highest epoch that is no lower than the answered one
       recent_id, recent_id_ref   the same of the producer id that was given last
       first_ref          another answer, of any node, that gives what this answer to InitProducerId gives, where one of the two
                          requests did not state an epoch; null: none is recorded. An EndTxn gives an epoch, too (KIP-890). Of a line any
