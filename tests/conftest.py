@@ -28,7 +28,7 @@ pytest_plugins = ["tests.sample_report"]
 
 CAPTURES = Path(__file__).parent / "captures"
 # Two JVMs share the cores: threads that collect garbage in parallel would wait for each other.
-COLLECTOR = LARGE_RUN[OPTIONS].replace("-XX:+UseParallelGC", "-XX:+UseSerialGC -XX:NewRatio=1 -Xms1g")
+JVM_OPTIONS = LARGE_RUN[OPTIONS].replace("-XX:+UseParallelGC", "-XX:+UseSerialGC -XX:NewRatio=1 -Xms1g")
 METADATA_DUMP = "metadata/cluster-metadata.dump.txt"
 
 
@@ -74,8 +74,8 @@ def _has(name: str, member: str) -> bool:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session as the command line starts it, with Delta Lake: a process has one set of Spark extensions."""
-    settings = {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS, OPTIONS: COLLECTOR + archived_classes()}
-    spark = session("local[2]", settings, warehouse=True)
+    conf = {**SMALL_PLANS, OPTIONS: JVM_OPTIONS + archived_classes()}
+    spark = session("local[2]", conf, warehouse=True)
     yield spark
     spark.stop()
 

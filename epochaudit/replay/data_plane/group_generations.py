@@ -209,7 +209,7 @@ def _of_others(requests: DataFrame, joins: DataFrame) -> DataFrame:
     former = joins.select(*_MEMBER, "static_id", "joined_ms")
     found = requests.where(_is_named()).withColumnsRenamed(sender).join(F.broadcast(former), [*_GROUP, "static_id"])
     is_other = F.col("replaced_by") != F.col("member_id")
-    return found.where(is_other & (came_after(F.col("joined_ms"))))
+    return found.where(is_other & came_after(F.col("joined_ms")))
 
 
 def _other_syncs(events: DataFrame, joins: DataFrame) -> DataFrame:

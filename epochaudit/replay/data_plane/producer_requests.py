@@ -224,11 +224,10 @@ def _with_recent(points: DataFrame) -> DataFrame:
     least_used, given = _least_used("recent_"), _given_to_kind("recent_")
     used = F.struct(least_used.alias("least"), "recent_used.epoch", "recent_used.ref")
     highest = F.when(F.coalesce(least_used > given["least"], F.col("recent_used").isNotNull()), used).otherwise(given)
-    states = holds(F.col("expects"))
     repeats = F.col("response_producer_epoch") <= F.col("highest.epoch")
-    is_older = F.when(states, F.col("producer_epoch") < F.col("highest.least")).otherwise(repeats)
+    is_older = F.when(F.col("expects"), F.col("producer_epoch") < F.col("highest.least")).otherwise(repeats)
     repeated = F.coalesce("repeated_ref", "used_ref").isNotNull()
-    was_older = F.when(states, holds(F.col("producer_epoch") < F.col("least_epoch"))).otherwise(repeated)
+    was_older = F.when(F.col("expects"), holds(F.col("producer_epoch") < F.col("least_epoch"))).otherwise(repeated)
     newest = F.col("recent_newest")
     other_id = (newest["id"] != F.col("of_id")) & (F.col("since") < newest["arrival_ms"])
     return (
