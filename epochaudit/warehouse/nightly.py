@@ -15,8 +15,7 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Final
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Row, SparkSession
 
 from epochaudit.events.views import RangeId
 from epochaudit.pipeline import (
@@ -50,7 +49,17 @@ from epochaudit.warehouse.ledger import (
     with_known,
     with_stored_texts,
 )
-from epochaudit.warehouse.rows import Placed, Written, generations, reading_of, remember, remembered, write
+from epochaudit.warehouse.rows import (
+    Placed,
+    Written,
+    generations,
+    has_runs,
+    reading_of,
+    remember,
+    remembered,
+    rows_read,
+    write,
+)
 from epochaudit.warehouse.settling import (
     SETTLE_AFTER_MS,
     FileKey,
@@ -143,15 +152,15 @@ def audited(
     with metrics.stage("reading"), explained(location):
         night = _Night(directory, run, clusters, before.requests_from_ms)
         read = night.read_new(fold=not {*show} - {*REPORTED})
-        span = span_of(
-            directory, names, before, [part for parts in night.new_parts.values() for part in parts], settle_after_ms
-        )
-        late = late_files(directory, before, night.new_parts, night.earlier_parts())
-        earlier = earlier_report(directory, Evaluation.of(night.generations, rules, show, selection))
-    if earlier is not None and rejudge_ms is None:
+        evaluation = Evaluation.of(night.generations, rules, show, selection)
+        earlier = earlier_report(directory, evaluation) if night.is_unchanged() and rejudge_ms is None else None
+    if earlier is not None:
         metrics.read = read
         yield earlier
         return
+    with metrics.stage("reading"), explained(location):
+        span = span_of(night.ranges(), night.read, before, settle_after_ms)
+        late = late_files(directory, before, night.new_parts(), night.earlier_parts())
     while True:
         with metrics.stage("judging"), tuned_for(spark, night.row_count()):
             committed = night.reading()
@@ -218,8 +227,7 @@ class _Night:
     """A run's reading: scans ranges, and commits their rows.
 
     parts: the committed parts of each file; before `read_new`, of those that remain. generations: of each cluster's horizon.
-    new_parts: cluster and path -> parts that `read_new` committed. requests_from_ms: earlier rows of request logs are left
-    out; None: none are.
+    read: the parts that `read_new` committed. requests_from_ms: earlier rows of request logs are left out; None: none are.
     """
 
     def __init__(
@@ -227,19 +235,21 @@ class _Night:
     ) -> None:
         self._directory, self._run, self._clusters = directory, run, clusters
         self._requests_from_ms = requests_from_ms
-        self.new_parts: Mapping[FileKey, Sequence[int]] = {}
+        self.read: Mapping[RangeId, Part] = {}
         self.generations = {cluster.name: cluster.generation for cluster in clusters}
         self.parts = {key: parts for cluster in clusters for key, parts in cluster.parts().items()}
         self._tracked = {(cluster.name, path): found for cluster in clusters for path, found in cluster.files.items()}
         self._tracked_before = dict(self._tracked)
         self._committed = {cluster.name: {r.path: r for r in cluster.before} for cluster in clusters}
         self._readable = {part.id: part for cluster in clusters for part in cluster.readable()}
-        self._rows: int | None = None
+        self._reading: Reading | None = None
 
     def reading(self) -> Reading:
         """The committed rows, of captures without the files whose rows maintenance has removed."""
-        captures = [self._with_rows(cluster) for cluster in self._clusters]
-        return reading_of(self._directory, captures, self.parts, self._requests_from_ms)
+        if self._reading is None:
+            captures = [self._with_rows(cluster) for cluster in self._clusters]
+            self._reading = reading_of(self._directory, captures, self.parts, self._requests_from_ms)
+        return self._reading
 
     def earlier_parts(self) -> dict[FileKey, list[int]]:
         """Cluster and path -> the parts that the file had before tonight, whether or not they were read again."""
@@ -249,11 +259,24 @@ class _Night:
             if found.before is not None
         }
 
+    def new_parts(self) -> dict[FileKey, list[int]]:
+        """Cluster and path -> the parts that `read_new` committed."""
+        new = defaultdict[FileKey, list[int]](list)
+        for (name, path, _), part in self.read.items():
+            new[name, path].append(part.number)
+        return new
+
+    def is_unchanged(self) -> bool:
+        """Whether horizon is as it was before tonight."""
+        return all(self.generations[cluster.name] == cluster.generation for cluster in self._clusters)
+
+    def ranges(self) -> list[Row]:
+        """The rows of the table splits of `reading`."""
+        return self.reading().splits.collect()
+
     def row_count(self) -> int:
-        """The number of committed events."""
-        if self._rows is None:
-            self._rows = self.reading().events.count()
-        return self._rows
+        """The number of committed events that are read, or somewhat more."""
+        return rows_read(self.reading(), self._requests_from_ms)
 
     def read_new(self, *, fold: bool) -> dict[str, int]:
         """Commit the new ranges, and earlier ones with runs across edges that the new rows have. Returns `Metrics.read`.
@@ -263,21 +286,17 @@ class _Night:
         ranges = [part for cluster in self._clusters for part in cluster.ranges]
         files = len({(part.file.cluster, part.file.path) for part in ranges})
         written = self._commit(self._scanned(ranges, fold) if ranges else Scan(()))
-        new = defaultdict[FileKey, list[int]](list)
-        for (name, path, _), part in written.parts.items():
-            new[name, path].append(part.number)
-        self.new_parts = new
+        self.read = written.parts
         counts = {"bytes": written.bytes, "lines": written.lines, "rows": written.rows}
         return {"files": files, **counts, "quarantined": written.quarantined}
 
     def _scanned(self, ranges: Sequence[ByteRange], fold: bool) -> Scan:
-        spark, earlier, rows, runs = self._directory.spark, None, 0, 0
+        spark, earlier, rows = self._directory.spark, None, 0
         if any(self.parts.values()):
-            earlier = self.reading()
-            rows, runs = earlier.events.agg(F.count("*"), F.count_if(F.col("run_rows") > 1)).first() or (0, 0)
+            earlier, rows = self.reading(), self.row_count()
             fold = fold and not needs_each_row(earlier.events, earlier.splits)
         scanned = scan(spark, ranges, fold)
-        if scanned.directory is None or not (scanned.folded or runs):
+        if scanned.directory is None or not (scanned.folded or (earlier is not None and has_runs(earlier.events))):
             return scanned
         with tuned_for(spark, rows + (scanned.row_count or 0)):
             read = tables(spark, scanned)
@@ -316,7 +335,7 @@ class _Night:
             for path, file in now.items():
                 self._tracked[name, path] = replace(self._tracked[name, path], before=file, grown=False)
                 self.parts[name, path] = file.parts
-        self._rows = None
+        self._reading = None
         return written
 
     def _with_rows(self, cluster: _Cluster) -> Capture:

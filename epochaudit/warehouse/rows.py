@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from epochaudit.events.schema import columns, spark_schema
@@ -19,6 +19,7 @@ from epochaudit.pipeline import Reading
 from epochaudit.sources.discovery.discovery import FoundFile
 from epochaudit.sources.files.capture import Capture
 from epochaudit.sources.files.opening import Stored
+from epochaudit.sources.formats import BY_KIND
 from epochaudit.sources.lines.layouts import Layout
 from epochaudit.sources.node_hints import NodeHints
 from epochaudit.sources.scan.datasource import Scan, event_id, tables
@@ -126,8 +127,29 @@ def reading_of(
     clusters = [capture.cluster for capture in captures]
     tables = (committed_rows(directory, table, of_parts, clusters, requests_from_ms) for table in ROWS)
     events, quarantine, splits = map(in_one_partition, tables)
-    steps = splits.agg(F.sum(F.greatest(F.size("clock_steps"), F.lit(0)))).collect()[0][0] or 0
+    # Several stages collect them, and each query of a Delta table takes three jobs.
+    ranges = [row.asDict(recursive=True) for row in splits.collect()]
+    steps = sum(len(row["clock_steps"] or ()) for row in ranges)
+    splits = local_rows(spark, ([row[name] for name in splits.columns] for row in ranges), splits.schema)
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
+
+
+def rows_read(reading: Reading, requests_from_ms: int | None = None) -> int:
+    """The number of events of a reading, by its ranges: one with requests from before and after that time counts in full."""
+    ranges = reading.splits.select("kind", "last_time_ms", "rows").collect()
+    return sum(row["rows"] for row in ranges if not _is_left_out(row, requests_from_ms))
+
+
+def _is_left_out(of_range: Row, requests_from_ms: int | None) -> bool:
+    last = of_range["last_time_ms"]
+    if last is None or requests_from_ms is None or last >= requests_from_ms:
+        return False
+    return BY_KIND[of_range["kind"]].source == REQUEST_LOG
+
+
+def has_runs(events: DataFrame) -> bool:
+    """Whether runs of like rows are folded in these events."""
+    return bool(events.where(F.col("run_rows") > 1).limit(1).count())
 
 
 def committed_rows(

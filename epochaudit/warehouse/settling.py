@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import Column
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import DAY_MS
+from epochaudit.events.views import RangeId, range_id
 from epochaudit.findings.evidence import iso_time
 from epochaudit.findings.finding import Finding, in_order, with_consequences
 from epochaudit.inventory.inventory import FileRead
@@ -127,43 +128,36 @@ def stored(tallies: Iterable[Tally]) -> str:
     return msgspec.json.encode(counted, order="sorted").decode()
 
 
-def span_of(
-    directory: Directory, clusters: Iterable[str], before: Settled, parts: Iterable[int], settle_after_ms: int | None
-) -> Span:
-    """The subjects of these clusters to judge: all that are not settled. Also the time until which this run settles them.
+def span_of(ranges: Iterable[Row], read: Collection[RangeId], before: Settled, settle_after_ms: int | None) -> Span:
+    """The subjects to judge: all that are not settled. Also the time until which this run settles them.
 
-    parts: those that this run read. Of the request logs in them, the one that ends first decides, so that a late node's subjects
-    are not settled before its log has come. settle_after_ms: None settles nothing more.
+    ranges: rows of the table splits, of all committed ranges. read: those that this run read. Of the request logs in them, the one that
+    ends first decides, so that a late node's subjects are not settled before its log has come. settle_after_ms: None settles nothing more.
     """
-    until = max(_until(directory, parts, settle_after_ms), before.until_then_ms or 0)
-    if before.until_ms is None and until and not _any_before(directory, clusters, until):
+    known = [row for row in ranges if row["last_time_ms"] is not None]
+    new = [row for row in known if range_id(row) in read]
+    until = max(_until(new, settle_after_ms), before.until_then_ms or 0)
+    if before.until_ms is None and all(row["first_time_ms"] >= until for row in known):
         until = 0
     return Span(before.until_ms, until if until > (before.until_ms or 0) else None)
 
 
-def _until(directory: Directory, parts: Iterable[int], settle_after_ms: int | None) -> int:
-    """Until when subjects are settled by the logs in these parts; 0: none are.
+def _until(ranges: Iterable[Row], settle_after_ms: int | None) -> int:
+    """Until when subjects are settled by these ranges, which have events; 0: none are.
 
     The request logs decide if there are any: they are written all the time, while the last line of another log may be days old.
     """
-    read = sorted(parts)
-    if settle_after_ms is None or not read:
+    if settle_after_ms is None:
         return 0
-    events = directory.table("events").where(F.col("part").between(read[0], read[-1]) & _has_time_of_host())
-    ends = events.groupBy("cluster", "node").agg(
-        F.max("time_ms").alias("end_ms"), F.max(F.when(F.col("of_requests"), F.col("time_ms"))).alias("requests_end_ms")
-    )
-    rows = ends.collect()
-    of_requests = [row["requests_end_ms"] for row in rows if row["requests_end_ms"] is not None]
-    times = of_requests or [row["end_ms"] for row in rows if row["end_ms"] is not None]
+    ends: dict[bool, dict[tuple[str, int | None], int]] = {True: {}, False: {}}
+    for row in ranges:
+        source, node = BY_KIND[row["kind"]].source, (row["cluster"], row["node"])
+        if source in HOST_TIMED:
+            of_nodes = ends[source == REQUEST_LOG]
+            of_nodes[node] = max(of_nodes.get(node, 0), row["last_time_ms"])
+    times = (ends[True] or ends[False]).values()
     now = int(datetime.now(UTC).timestamp() * 1000)
     return (min(*times, now) - settle_after_ms) // SETTLED_TO_MS * SETTLED_TO_MS if times else 0
-
-
-def _any_before(directory: Directory, clusters: Iterable[str], time_ms: int) -> bool:
-    """The warehouse has events of these clusters from before that time."""
-    splits = directory.table("splits").where(F.col("cluster").isin(*clusters))
-    return bool(splits.where(F.col("first_time_ms") < time_ms).limit(1).count())
 
 
 def late_files(
