@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from epochaudit.rules.catalogue import catalogue
 from epochaudit.spark.session import LARGE_RUN, OPTIONS, SMALL_PLANS, archived_classes, session
 from tests.rules.case_files import Case
 from tests.rules.judging import Verdicts, all_cases, events_of, verdicts_of
-from tests.shell import Shell
+from tests.shell import CAPTURE, Shell
 
 # no deadline: an example that waits for a busy machine is no failure
 settings.register_profile("default", max_examples=25, deadline=None)
@@ -29,6 +30,8 @@ pytest_plugins = ["tests.sample_report"]
 CAPTURES = Path(__file__).parent / "captures"
 # Two JVMs share the cores: threads that collect garbage in parallel would wait for each other.
 JVM_OPTIONS = LARGE_RUN[OPTIONS].replace("-XX:+UseParallelGC", "-XX:+UseSerialGC -XX:NewRatio=1 -Xms1g")
+# Files whose tests share an events table, or an audit of what scripts audit: how their paths begin.
+SHARING = (("tests/replay/",), ("tests/test_captures.py", "tests/test_scripts.py"))
 METADATA_DUMP = "metadata/cluster-metadata.dump.txt"
 
 
@@ -44,10 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class FileScheduling(LoadFileScheduling):
-    """Gives all tests of a file to one process, and all files of tests/replay to one: their tests share an events table."""
+    """Gives all tests of a file to one process, and all files that share an events table or an audit."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/replay" if nodeid.startswith("tests/replay/") else super()._split_scope(nodeid)
+        return next((files[0] for files in SHARING if nodeid.startswith(files)), super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,6 +87,13 @@ def spark() -> Iterator[SparkSession]:
 def shell(spark: SparkSession) -> Shell:
     """Runs scripts whose `epochaudit` commands share the session."""
     return Shell(spark)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, capture: Callable[[str], Path]) -> Path:
+    """A folder with a copy of a capture, in which scripts run."""
+    shutil.copytree(capture(CAPTURE), tmp_path / "captures" / CAPTURE)
+    return tmp_path
 
 
 def selected_cases(request: pytest.FixtureRequest) -> list[Case]:

@@ -34,6 +34,8 @@ from epochaudit.settings import Settings
 from epochaudit.sources.discovery.discovery import discover, inspected
 from epochaudit.timeline.incidents import events_of, pictured
 
+CAPTURE: Final = "zk-unclean-truncation-3.9"
+"""The bundled capture that scripts audit."""
 # -S and -E: without site-packages it starts at once
 CLIENT: Final = """\
 #!{python} -SE

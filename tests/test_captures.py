@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from epochaudit import pipeline
-from epochaudit.cli import app
 from epochaudit.cli.exit_codes import FINDINGS
 from epochaudit.rules.catalogue import catalogue
+from epochaudit.sources.discovery.discovery import discover
 from tests.conftest import capture_names
 from tests.expected import differences, not_required
 from tests.json_schemas import complaints
-from tests.side_by_side import as_json, named, reports_side_by_side
+from tests.shell import CAPTURE, Shell
+from tests.side_by_side import as_json, reports_side_by_side
 
 pytestmark = pytest.mark.minutes
 
@@ -151,11 +151,11 @@ def reports(
     """The report of each capture that the selected tests are about, as JSON, from one audit of all."""
     users = [item for item in request.session.items if "reports" in getattr(item, "fixturenames", ())]
     names = {item.callspec.params["name"] for item in users if item.path == request.path}
-    captures = [named(name, capture(name)) for name in sorted(names)]
+    captures = {name: discover(str(capture(name))) for name in sorted(names)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "LISTED", pipeline.LISTED * len(captures))
-        found = reports_side_by_side(spark, captures, show=("fenced",))
-    return {name: as_json(report) for name, report in found.items()}
+        found = reports_side_by_side(spark, captures.values(), show=("fenced",))
+    return {name: as_json(found[one.cluster]) for name, one in captures.items()}
 
 
 @pytest.mark.parametrize("name", capture_names())
@@ -180,29 +180,21 @@ def test_capture(
     assert all(passed[rule] >= count for rule, count in PASSED.get(name, {}).items())
 
 
-@pytest.mark.parametrize(("name", "code"), [("kraft-unclean-truncation-4.1", FINDINGS)])
+@pytest.mark.parametrize("name", [CAPTURE])
 def test_a_capture_by_itself_gives_the_same_report(
-    name: str,
-    code: int,
-    spark: SparkSession,
-    reports: dict[str, dict[str, Any]],
-    capture: Callable[[str], Path],
-    tmp_path: Path,
+    name: str, reports: dict[str, dict[str, Any]], shell: Shell, workspace: Path
 ) -> None:
-    """Clusters are judged apart from each other, and the command line gives what the library gives."""
-    folder, output = tmp_path / "capture", tmp_path / "report.json"
-    shutil.copytree(capture(name), folder)
-    (folder / "capture.toml").write_text(f'cluster = "{name}"\n')
-    assert app.main(["audit", str(folder), "--show", "fenced", "--format", "json", "--output", str(output)]) == code
-    spark.catalog.clearCache()  # a process audits once; here the session goes on
-    report = json.loads(output.read_text("utf-8"))
+    """Clusters are judged apart from each other."""
+    ran = shell.run(f"epochaudit audit captures/{name} --format json --output report.json", workspace)
+    assert ran.returncode == FINDINGS, ran.stderr
+    report = json.loads((workspace / "report.json").read_text("utf-8"))
+    side_by_side = reports[name]
+    assert report["findings"]
     for part in ("findings", "losses", "lost_writes", "truncations", "undelivered", "stuck", "repeated", "loops"):
-        assert report[part] == reports[name][part], part
-    manifest = [file for file in report["capture"]["files"] if file["path"] == "capture.toml"]
-    report["capture"]["files"] = [file for file in report["capture"]["files"] if file not in manifest]
-    assert report["capture"]["files"] == reports[name]["capture"]["files"]
-    for part in ("nodes", "requests", "partition_rows", "error_codes", "metadata_records", "missing"):
-        assert report["capture"][part] == reports[name]["capture"][part], part
+        assert report[part] == [one for one in side_by_side[part] if one.get("verdict") != "fenced"], part
+    counts = ("requests", "partition_rows", "error_codes", "metadata_records")
+    for part in ("clusters", "files", "nodes", "missing", *counts):
+        assert report["capture"][part] == side_by_side["capture"][part], part
 
 
 def removed(report: dict[str, Any], truth: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -195,22 +196,33 @@ def test_its_rules_are_listed_and_explained(installed: Path) -> None:
 
 
 @pytest.mark.spark
-def test_its_rules_judge_and_a_broken_one_spoils_no_other(installed: Path, capture: Callable[[str], Path]) -> None:
+def test_its_rules_judge_logs_of_all_formats_and_a_broken_one_spoils_no_other(
+    with_format: Path, capture: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copytree(capture("zk-stale-control-fenced-3.9"), tmp_path / "capture")
+    deletions(tmp_path / "capture" / "house")
     chosen = ("--select", "XX", "--select", "SR-01", "--format", "json")
-    ran = epochaudit(installed, "audit", str(capture("zk-stale-control-fenced-3.9")), *chosen)
+    ran = epochaudit(with_format, "audit", str(tmp_path / "capture"), *chosen)
     assert ran.returncode == FINDINGS, ran.stderr
     report = json.loads(ran.stdout)
     rules = {rule["rule"]: rule for rule in report["rules"]}
-    assert rules["XX-01"]["violation"] == len(report["findings"]) > 0
-    assert all('"deletePartition":true' in one["evidence"][0]["text"] for one in report["findings"])
+    assert rules["XX-01"]["violation"] == len(report["findings"]) > 1
+    (own,) = [finding for finding in report["findings"] if finding["topic"] == "orders"]
+    assert (own["rule"], own["verdict"], own["node"]) == ("XX-01", "violation", 7)
+    assert [(line["text"], line["line"]) for line in own["evidence"]] == [
+        ("1763686800000 deleted orders-0 at leader epoch 3", 2)
+    ]
+    assert [file["kind"] for file in report["capture"]["files"] if file["node"] == 7] == ["house-deletion-log"]
+    of_requests = [one for one in report["findings"] if one is not own]
+    assert all('"deletePartition":true' in one["evidence"][0]["text"] for one in of_requests)
     assert rules["SR-01"]["fenced"] > 0
     assert rules["XX-02"]["unverifiable"] == 1
     assert "no_such_column" in next(iter(rules["XX-02"]["unverifiable_reasons"]))
 
 
 @pytest.mark.spark
-def test_a_clean_result_is_not_stated_where_a_rule_failed(installed: Path, capture: Callable[[str], Path]) -> None:
-    ran = epochaudit(installed, "audit", str(capture("zk-stale-control-fenced-3.9")), "--select", "XX-02")
+def test_a_clean_result_is_not_stated_where_a_rule_failed(with_format: Path, tmp_path: Path) -> None:
+    ran = epochaudit(with_format, "audit", str(deletions(tmp_path)), "--select", "XX-02")
     assert ran.returncode == COULD_NOT_RUN
     assert "rules failed, what they judge is unknown: XX-02: AnalysisException" in ran.stderr
 
@@ -254,18 +266,6 @@ def test_files_of_its_format_are_collected(with_format: Path, tmp_path: Path) ->
 def test_without_the_package_such_files_are_of_no_known_kind(installed: Path, tmp_path: Path) -> None:
     ran = python(installed, "-c", READ, str(deletions(tmp_path)))
     assert "holds nothing that can be audited: found 2 unknown (" in ran.stderr
-
-
-@pytest.mark.spark
-def test_files_of_its_format_are_audited(with_format: Path, tmp_path: Path) -> None:
-    ran = epochaudit(with_format, "audit", str(deletions(tmp_path)), "--select", "XX-01", "--format", "json")
-    assert ran.returncode == FINDINGS, ran.stderr
-    report = json.loads(ran.stdout)
-    assert [file["kind"] for file in report["capture"]["files"]] == ["house-deletion-log"]
-    (finding,) = report["findings"]
-    assert (finding["rule"], finding["verdict"], finding["topic"]) == ("XX-01", "violation", "orders")
-    assert finding["evidence"][0]["text"] == "1763686800000 deleted orders-0 at leader epoch 3"
-    assert finding["evidence"][0]["line"] == 2
 
 
 @pytest.mark.parametrize(

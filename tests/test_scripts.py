@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -17,12 +16,11 @@ from jsonschema import Draft7Validator
 from pyspark.sql import SparkSession
 from sarif_kit.validate import validation_errors
 
-from tests.shell import Ran, Shell
+from tests.shell import CAPTURE, Ran, Shell
 
 pytestmark = pytest.mark.minutes
 
 ROOT = Path(__file__).parents[1]
-CAPTURE = "zk-unclean-truncation-3.9"
 EXPRESSION = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
 
 
@@ -70,12 +68,6 @@ def inputs(**given: str) -> dict[str, str]:
     """The variables of the step that audits, as the runner fills them."""
     values = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | given
     return {name: EXPRESSION.sub(lambda found: values[found[1]], value) for name, value in AUDIT["env"].items()}
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, capture: Callable[[str], Path]) -> Path:
-    shutil.copytree(capture(CAPTURE), tmp_path / "captures" / CAPTURE)
-    return tmp_path
 
 
 def run_action(shell: Shell, workspace: Path, **given: str) -> Ran:
