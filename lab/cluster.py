@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from time import monotonic, strftime
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ CLIENT_HEAP: Final = "-Xmx96m"
 STARTED: Final = re.compile(
     r"Kafka Server started \(kafka\.server\.KafkaRaftServer\)|started \(kafka\.server\.KafkaServer\)"
 )
+REPLICA: Final = re.compile(r"[\w.-]+-\d+")  # the folder of a replica's log
 CLIENT_SETTINGS: Final = {
     "request.timeout.ms": 4000,
     "metadata.max.age.ms": 5000,
@@ -48,7 +50,7 @@ class Layout:
     """Which nodes a cluster has. `controllers` is for KRaft; with `combined`, the brokers are the controllers.
 
     linked: brokers reach the controllers, or ZooKeeper, through links that can be cut. migrates: with ZooKeeper there are controllers, too,
-    which the scenario starts. heap_mb: memory of each node's JVM.
+    which the scenario starts. disks: log directories of each broker. heap_mb: memory of each node's JVM.
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -56,6 +58,7 @@ class Layout:
     combined: bool = False
     linked: bool = False
     migrates: bool = False
+    disks: int = 1
     heap_mb: int = 256
 
 
@@ -66,8 +69,10 @@ class Node:
         self.id, self.roles, self._cluster = number, roles, cluster
         self.name = f"{roles[0]}-{number}"
         self.folder = cluster.folder / "nodes" / self.name
-        for name in ("logs", "data"):
-            (self.folder / name).mkdir(parents=True)
+        count = cluster.layout.disks if "broker" in roles else 1
+        self.disks = [self.folder / (f"data-{number}" if number > 1 else "data") for number in range(1, count + 1)]
+        for folder in (self.folder / "logs", *self.disks):
+            folder.mkdir(parents=True)
         self.properties = self.folder / "server.properties"
         self.configure(settings)
         self.programs = cluster.programs
@@ -76,7 +81,8 @@ class Node:
 
     def configure(self, settings: Mapping[str, object]) -> None:
         """Write the node's settings. They apply from its next start on."""
-        text = "".join(f"{name}={value}\n" for name, value in {**settings, "log.dirs": self.folder / "data"}.items())
+        directories = {"log.dirs": ",".join(map(str, self.disks))}
+        text = "".join(f"{name}={value}\n" for name, value in {**settings, **directories}.items())
         self.properties.write_text(text, "utf-8")
 
     def start(self, *, wait: bool = True) -> None:
@@ -277,6 +283,7 @@ class Cluster:
         for one in (self.output, self.client_lists, self._client_logs):
             one.mkdir(parents=True)
         self._started = monotonic()
+        self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")  # KRaft's
         self.clients: list[Client] = []
         self._administrator: Client | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
@@ -339,7 +346,7 @@ class Cluster:
         if self.mode == ZOOKEEPER:
             self._start_zookeeper()
         else:
-            self.format(self.nodes.values(), base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+            self.format(self.nodes.values(), self._cluster_id)
         of_mode = self.nodes.values() if self.mode == KRAFT else [self.nodes[one] for one in self.layout.brokers]
         for node in of_mode:
             node.start(wait=False)
@@ -349,8 +356,28 @@ class Cluster:
         self._administrator.wait("started")
         self.wait_for_brokers(self.layout.brokers)
 
-    def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
-        """Give KRaft nodes their cluster id; side by side, because each takes the start of a JVM."""
+    def break_disk(self, broker: int, disk: int) -> list[str]:
+        """A log directory of a running broker can no longer be written: a file is in its place. Returns its replicas (orders-0)."""
+        self.note(f"disk {disk} of broker {broker} breaks")
+        directory = self.nodes[broker].disks[disk]
+        broken = directory.rename(self.folder / f"broken-{directory.parent.name}-{directory.name}")
+        directory.touch()
+        return sorted(one.name for one in broken.iterdir() if REPLICA.fullmatch(one.name))
+
+    def replace_disk(self, broker: int, disk: int = 0) -> None:
+        """A broker that does not run gets an empty log directory in place of one that it had."""
+        self.note(f"broker {broker} gets an empty disk {disk}")
+        directory = self.nodes[broker].disks[disk]
+        if directory.is_dir():
+            rmtree(directory)
+        else:
+            directory.unlink()
+        directory.mkdir()
+        if self.mode == KRAFT:
+            self.format([self.nodes[broker]], self._cluster_id, again=True)
+
+    def format(self, nodes: Iterable[Node], cluster_id: str, *, again: bool = False) -> None:
+        """Give KRaft nodes their cluster id; side by side, because each takes the start of a JVM. again: some directories have it."""
         tool: list[str | Path] = [
             *JAVA,
             CLIENT_HEAP,
@@ -359,6 +386,7 @@ class Cluster:
             "kafka.tools.StorageTool",
             "format",
             f"--cluster-id={cluster_id}",
+            *(["--ignore-formatted"] if again else []),
             "--config",
         ]
         formatted = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.releases import KRAFT, OLDEST, ZOOKEEPER, Release
+from lab.releases import KRAFT, KRAFT_FROM, OLDEST, ZOOKEEPER, Release
 
 Run = Callable[[Cluster], Expected]
 BOTH = (KRAFT, ZOOKEEPER)
@@ -18,9 +18,9 @@ BOTH = (KRAFT, ZOOKEEPER)
 class Scenario:
     """A function of lab/scenarios, with its docstring as description.
 
-    topics: what is read back at the end. modes, since: where it can run, and from which release on. layouts: the nodes, where a mode needs
-    others than usual. settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of Kafka whose classes for tests the nodes
-    need, too. upgrades: it needs a newer release.
+    topics: what is read back at the end. modes, since, kraft_since: where it can run, from which release on, and from which with KRaft.
+    layouts: the nodes, where a mode needs others than usual. settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of
+    Kafka whose classes for tests the nodes need, too. upgrades: it needs a newer release.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Scenario:
     modes: tuple[str, ...] = BOTH
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     since: tuple[int, int] = OLDEST
+    kraft_since: tuple[int, int] = KRAFT_FROM
     settings: Mapping[str, object] = field(default_factory=dict)
     test_jars: tuple[str, ...] = ()
     upgrades: bool = False
@@ -45,7 +46,8 @@ class Scenario:
         return self.layouts.get(mode, Layout())
 
     def can_run(self, release: Release, mode: str) -> bool:
-        return mode in self.modes and mode in release.modes and release.number >= self.since
+        since = max(self.since, self.kraft_since) if mode == KRAFT else self.since
+        return mode in self.modes and mode in release.modes and release.number >= since
 
 
 def scenario(
@@ -53,6 +55,7 @@ def scenario(
     modes: tuple[str, ...] = BOTH,
     layouts: Mapping[str, Layout] | None = None,
     since: tuple[int, int] = OLDEST,
+    kraft_since: tuple[int, int] = KRAFT_FROM,
     settings: Mapping[str, object] | None = None,
     test_jars: tuple[str, ...] = (),
     upgrades: bool = False,
@@ -61,6 +64,8 @@ def scenario(
 
     def made(run: Run) -> Scenario:
         name = run.__name__.replace("_", "-")
-        return Scenario(name, run, topics, modes, layouts or {}, since, settings or {}, test_jars, upgrades)
+        return Scenario(
+            name, run, topics, modes, layouts or {}, since, kraft_since, settings or {}, test_jars, upgrades
+        )
 
     return made

@@ -11,6 +11,10 @@ from epochaudit.rules.reasons import AMBIGUOUS_TOPIC
 from epochaudit.rules.rule import Branch, passed, unverifiable
 
 STARTED: Final = "broker {node} started leader epoch {leader_epoch} at offset {start_offset}"
+LOG_OF_LEADER: Final = (
+    "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
+    "broker {created_by} had had a log of {topic}-{partition}, found none on its disks, and created an empty one",
+)
 ELECTION: Final = (
     "the election was {known_election}; before it: {candidates_before}",
     "just before the election the ISR was {isr_without_leader}; only the metadata log shows whether broker {node} was an eligible leader"

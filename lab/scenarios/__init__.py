@@ -8,6 +8,7 @@ from lab.scenario import Scenario
 from lab.scenarios.acks_one import acks_one
 from lab.scenarios.cut_off_leader import cut_off_leader
 from lab.scenarios.eligible_leader import eligible_leader
+from lab.scenarios.failed_disk import failed_disk
 from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
 from lab.scenarios.frozen_group_member import frozen_group_member
@@ -16,6 +17,7 @@ from lab.scenarios.many_partitions import many_partitions
 from lab.scenarios.migration import migration
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
+from lab.scenarios.replaced_disk import replaced_disk
 from lab.scenarios.restored_controller import restored_controller
 from lab.scenarios.rolling_restart import rolling_restart
 from lab.scenarios.rolling_upgrade import rolling_upgrade
@@ -36,6 +38,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     acks_one,
     unclean_election,
     eligible_leader,
+    replaced_disk,
+    failed_disk,
     recreated_topic,
     reassignment,
     tiered_storage,

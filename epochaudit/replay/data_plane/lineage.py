@@ -73,6 +73,7 @@ def lineage(events: DataFrame) -> DataFrame:
       bounded_by, bound, bound_ref   such a broker whose log ended above the start of the epoch, that log end, and its line: nothing
                        above it was committed
       recovered_by, recovered_ref   the leader, if its process recovered its log after an unclean stop
+      created_by, created_ref   the leader, if its process created its log anew (see `replica_ends`)
       answers_recorded the evidence has Fetch answers, of any partition, of the node that led the last epoch before, and its request log
                        lacks nothing from the last answer of this partition on, or from the beginning of that epoch, to its end
       writes_missing   files of that request log are missing after its last acknowledgement of a write in that epoch, or after the beginning
@@ -128,6 +129,8 @@ def lineage(events: DataFrame) -> DataFrame:
             "isr_before_ref": F.when(just_before, F.col("previous_isr_ref")),
             "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
             "recovered_ref": F.col("own.recovered_ref"),
+            "created_by": F.when(F.col("own.created_ref").isNotNull(), F.col("node")),
+            "created_ref": F.col("own.created_ref"),
             "client_id": F.lit(None).cast("string"),
             "group_id": F.lit(None).cast("string"),
             "correlation_id": F.lit(None).cast("int"),
@@ -211,7 +214,7 @@ def _with_ends(epochs: DataFrame, events: DataFrame) -> DataFrame:
     end = F.struct(
         "node", "start_offset", "high_watermark", "own_ref", "epoch_before", "known_since", "same_process", "process_epoch",
         "loaded", "loaded_ref", "partition_epoch",
-        "truncated_to", "truncated_ref", "recovered_ref", "alone_ref", "commits_alone", "printed_one_ref",
+        "truncated_to", "truncated_ref", "recovered_ref", "created_ref", "alone_ref", "commits_alone", "printed_one_ref",
     )  # fmt: skip
     by_line = ends.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
         F.min(F.when(F.col("is_leader"), end)).alias("own"), F.collect_list(F.when(~F.col("is_leader"), end)).alias("members"),

@@ -75,6 +75,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
       loaded, loaded_ref   the high watermark with which the log was loaded in this stretch, before it was truncated
       truncated_to, truncated_ref   the lowest offset to which it was truncated in this stretch
       recovered_ref    the line of the log's recovery after an unclean stop, by this process, in this stretch or before
+      created_ref      the creation of the log by this process, though the replica had one before that is not known to have been deleted
       alone_ref        the replica led in the stretch before, alone in the ISR by what it last learned of it there: that line. If it
                        commits with an ISR of one, all that it appended was committed
       commits_alone    it does so by its release, whatever min.insync.replicas is
@@ -101,6 +102,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         ),
         F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
         F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
+        F.max(F.when(kind == LOG_CREATED, F.struct("process", "own_ref"))).alias("creation"),
         F.max(F.when(F.col("isr").isNotNull(), learned)).alias("learned"),
     )
     stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
@@ -130,11 +132,14 @@ def replica_ends(events: DataFrame) -> DataFrame:
             "process_epoch": F.min("start.leader_epoch").over(of_process),
             "recovered": F.last("recovery", ignorenulls=True).over(all_before),
             "rises": F.count(F.when(~known, 1)).over(own),
+            # directly after a stretch with an epoch: the deletion of that log would be a stretch of its own
+            "creation": F.when(F.lag("start").over(all_before).isNotNull(), F.col("creation")),
         }
     ).withColumn("epoch_before", F.when(adjoins, F.col("before.start.leader_epoch")))
     since_rise = Window.partitionBy(*_REPLICA, "log", "rises").orderBy("stretch")
     known_since = F.first(F.coalesce("epoch_before", "start.leader_epoch")).over(since_rise)
-    return stretches.withColumn("known_since", known_since).select(
+    created = F.last("creation", ignorenulls=True).over(own)
+    return stretches.withColumns({"known_since": known_since, "created": created}).select(
         *_REPLICA, "topic_id", "ambiguous_name",
         *(F.col(f"start.{name}").alias(name) for name in _OF_START),
         "epoch_before", "known_since",
@@ -144,6 +149,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
         F.when(in_order & F.col("load.at").isNotNull(), F.col("load.own_ref")).alias("loaded_ref"),
         F.col("truncation.at").alias("truncated_to"), F.col("truncation.own_ref").alias("truncated_ref"),
         F.when(F.col("recovered.process") == F.col("process"), F.col("recovered.own_ref")).alias("recovered_ref"),
+        F.when(F.col("created.process") == F.col("process"), F.col("created.own_ref")).alias("created_ref"),
         F.col("before.alone_ref").alias("alone_ref"),
         holds(F.col("before.commits_alone")).alias("commits_alone"),
         F.col("before.printed_one_ref").alias("printed_one_ref"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
-from epochaudit.rules.epoch_start import ASKED, ELECTION, MAYBE_ALONE, STARTED, from_isr, without_start
+from epochaudit.rules.epoch_start import ASKED, ELECTION, LOG_OF_LEADER, MAYBE_ALONE, STARTED, from_isr, without_start
 from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -64,6 +64,7 @@ class AcknowledgedWriteLost(Rule):
         "the answer that acknowledged the write": "acknowledged_ref",
         "the line of the leader that went on with a shorter log": "shortened_ref",
         "the recovery of the leader's log": "recovered_ref",
+        "the creation of the leader's log": "created_ref",
         "the election": "election_ref",
         "the last recorded ISR before the election": "isr_before_ref",
         "the administrator's request, or the controller's line about it": "asked_ref",
@@ -74,7 +75,7 @@ class AcknowledgedWriteLost(Rule):
     because = (
         _ACKNOWLEDGED,
         "the leader of epoch {shortened_in} went on with a log that ended at offset {shortened_to}",
-        "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
+        *LOG_OF_LEADER,
         STARTED,
         *ELECTION,
         *ASKED,

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.functions import col
 
-from epochaudit.rules.epoch_start import ASKED, ELECTION, MAYBE_ALONE, STARTED, from_isr, without_start
+from epochaudit.rules.epoch_start import ASKED, ELECTION, LOG_OF_LEADER, MAYBE_ALONE, STARTED, from_isr, without_start
 from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
@@ -82,7 +82,9 @@ class ExposedDataLostByElection(Rule):
     copy of the lost records. It truncates them when it follows the new leader; `kafka-dump-log.sh --print-data-log`
     reads them from the copy. Pause the consumers that had read them; TR-01 and CO-04 name those to reset. After an
     unclean election set `unclean.leader.election.enable=false`, three replicas, `min.insync.replicas` 2, and acks=all.
-    After a clean one IS-15, IS-09, BE-06 or HW-05 name how the leader came into the ISR.
+    After a clean one IS-15, IS-09, BE-06 or HW-05 name how the leader came into the ISR. If the leader had created an empty
+    log, its disk was replaced or emptied: before a broker starts without its log, another replica must be in the ISR. With
+    eligible leader replicas (KIP-966) the controller takes a broker that stopped uncleanly out of it.
 
     ## Example
     The high watermark of orders-0 was 120 in epoch 6. Broker 3, a member of the ISR, becomes leader in epoch 7 at offset 90.
@@ -101,6 +103,7 @@ class ExposedDataLostByElection(Rule):
         "the broker's min.insync.replicas": "min_insync_replica_ref",
         "the line of the replica that truncated": "truncated_ref",
         "the recovery of the leader's log": "recovered_ref",
+        "the creation of the leader's log": "created_ref",
         "the line of the leader's restart": "restart_ref",
         "the election": "election_ref",
         "the last recorded ISR before the election": "isr_before_ref",
@@ -111,7 +114,7 @@ class ExposedDataLostByElection(Rule):
     observed = "the leader epoch starts at {start_offset}"
     because = (
         *_BOUND,
-        "broker {recovered_by} had recovered its log after an unclean stop, and kept what its disk held",
+        *LOG_OF_LEADER,
         STARTED,
         "broker {truncated_by} truncated its log to {truncated_to}",
         *ELECTION,
