@@ -277,7 +277,6 @@ class Cluster:
         self.processes, self.programs, self.mode, self.folder, self.layout = processes, programs, mode, folder, layout
         self.newer = newer
         self.random, self.seconds = Random(seed), seconds  # noqa: S311 - no secret
-        scenario_settings = {name: str(value).format(folder=folder) for name, value in (settings or {}).items()}
         self.output, self.client_lists = folder / "output", folder / "clients"
         self._client_logs = folder / "nodes" / "clients"
         for one in (self.output, self.client_lists, self._client_logs):
@@ -301,7 +300,8 @@ class Cluster:
         self.settings = NodeSettings(
             release=self.release,
             factor=min(3, len(layout.brokers)),
-            of_scenario=scenario_settings,
+            folder=folder,
+            of_scenario=settings or {},
             broker_ports=self._broker_ports,
             controller_ports=controller_ports,
             zookeeper_port=self._zookeeper_port,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from lab.network import Link
@@ -32,12 +33,14 @@ COMMON: Final[Mapping[str, object]] = {
 class NodeSettings:
     """What the settings of a cluster's nodes depend on.
 
-    factor: replication factor of internal topics. of_scenario: settings of all nodes. broker_ports, controller_ports: by node id.
+    factor: replication factor of internal topics. of_scenario: settings of all nodes; `{folder}` is the run's, `{node}` the node's id.
+    broker_ports, controller_ports: by node id.
     links: node id -> port -> the link by which the node reaches it.
     """
 
     release: Release
     factor: int
+    folder: Path
     of_scenario: Mapping[str, object]
     broker_ports: Mapping[int, int]
     controller_ports: Mapping[int, int]
@@ -47,7 +50,7 @@ class NodeSettings:
     def with_zookeeper(self, number: int) -> dict[str, object]:
         """Of a broker in ZooKeeper mode."""
         return {
-            **self._of_all_modes(),
+            **self._of_all_modes(number),
             "broker.id": number,
             "listeners": self._client_listener(number),
             "zookeeper.connect": f"127.0.0.1:{self._port_for(number, self.zookeeper_port)}",
@@ -65,7 +68,7 @@ class NodeSettings:
             del roles["controller"]
         if number not in self.broker_ports:
             del roles["broker"]
-        settings = self._of_all_modes()
+        settings = self._of_all_modes(number)
         if self.release.number >= NEW_GROUPS_FROM:
             settings |= {
                 "group.consumer.session.timeout.ms": SESSION_MS,
@@ -103,12 +106,12 @@ class NodeSettings:
             "zookeeper.metadata.migration.enable": "true",
         }
 
-    def _of_all_modes(self) -> dict[str, object]:
+    def _of_all_modes(self, number: int) -> dict[str, object]:
         return {
             **COMMON,
             "offsets.topic.replication.factor": self.factor,
             "transaction.state.log.replication.factor": self.factor,
-            **self.of_scenario,
+            **{name: str(value).format(folder=self.folder, node=number) for name, value in self.of_scenario.items()},
         }
 
     def _quorum(self, number: int) -> dict[str, object]:

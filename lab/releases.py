@@ -25,6 +25,7 @@ ZOOKEEPER_OF_OLD_RELEASES: Final = Artifact("org.apache.zookeeper", "zookeeper",
 NEWER_ZOOKEEPER_FROM: Final = (2, 8)
 REPLACED_BY_RELOAD4J: Final = ("log4j-1.", "slf4j-log4j12-")
 DISKS_FROM: Final = (3, 7)  # KIP-858: brokers with several log directories, in KRaft
+READS_FROM_FOLLOWERS_FROM: Final = (2, 4)  # KIP-392
 TOOLS_FROM: Final = (3, 3)  # the first whose administration describes a quorum
 REASSIGNMENTS_FROM: Final = (2, 4)  # KIP-455: by request; before, by a node of ZooKeeper
 EPOCHS_OF_SESSIONS_FROM: Final = (2, 5)

@@ -19,7 +19,7 @@ class Scenario:
     """A function of lab/scenarios, with its docstring as description.
 
     topics: what is read back at the end. modes, since, kraft_since: where it can run, from which release on, and from which with KRaft.
-    layouts: the nodes, where a mode needs others than usual. settings: of all nodes; `{folder}` is the run's. test_jars: artifacts of
+    layouts: the nodes, where a mode needs others than usual. settings: see `NodeSettings.of_scenario`. test_jars: artifacts of
     Kafka whose classes for tests the nodes need, too. upgrades: it needs a newer release.
     """
 

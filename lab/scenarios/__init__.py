@@ -13,8 +13,10 @@ from lab.scenarios.fenced_producer import fenced_producer
 from lab.scenarios.frozen_controller import frozen_controller
 from lab.scenarios.frozen_group_member import frozen_group_member
 from lab.scenarios.killed_leader import killed_leader
+from lab.scenarios.lost_by_follower import lost_by_follower
 from lab.scenarios.many_partitions import many_partitions
 from lab.scenarios.migration import migration
+from lab.scenarios.nearest_replica import nearest_replica
 from lab.scenarios.reassignment import reassignment
 from lab.scenarios.recreated_topic import recreated_topic
 from lab.scenarios.replaced_disk import replaced_disk
@@ -45,6 +47,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     tiered_storage,
     zombie_leader,
     cut_off_leader,
+    nearest_replica,
+    lost_by_follower,
     frozen_group_member,
     fenced_producer,
     frozen_controller,
