@@ -18,16 +18,15 @@ def aw01(history: History) -> Judged:
     """A leader epoch does not start at or below an offset that a leader acknowledged with acks=all.
 
     Acknowledgements with any acks make an epoch a subject. One that may have been given in a later epoch, of whose leader a line is
-    missing, has no place.
+    missing, precedes all epochs above that one. It may precede those between.
     """
     lineage = list(epochs(history))
     answers = [*_answers(history, lineage)]
     for one in lineage:
         own = [answer for answer in answers if answer.partition == one.partition]
-        before = [
-            answer for answer in own if answer.leader_epoch is not None and answer.leader_epoch < one.leader_epoch
-        ]
-        unplaced = [answer.base_offset for answer in own if answer.leader_epoch is None]
+        before = [answer for answer in own if answer.latest is not None and answer.latest < one.leader_epoch]
+        doubtful = [answer for answer in own if answer.may_precede(one.leader_epoch) and answer not in before]
+        unplaced = [answer.base_offset for answer in own if answer.latest is None or answer in doubtful]
         if one.leader == NO_LEADER or not (before or unplaced):
             continue
         key = None, one.topic, one.partition, one.leader_epoch
@@ -41,7 +40,9 @@ def aw01(history: History) -> Judged:
                 unknown_between(lineage, one.partition, answer.leader_epoch or 0, one.leader_epoch) for answer in lost
             )
             yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
-        elif not before and max(unplaced) >= one.start:
+        elif (not before and max(unplaced) >= one.start) or any(
+            answer.acks == ALL and answer.base_offset >= one.start for answer in doubtful
+        ):
             yield UNVERIFIABLE, key
         else:
             yield PASS, key
@@ -55,7 +56,7 @@ def aw02(history: History) -> Judged:
     found: dict[tuple[object, ...], list[_Answer]] = {}
     for answer in _answers(history, list(epochs(history))):
         held = answer.held
-        role = (held.leader_epoch, answer.may_be_later) if held is not None and held.leads else answer.follows
+        role = (held.leader_epoch, answer.latest) if held is not None and held.leads else answer.follows
         found.setdefault((answer.event.node, answer.partition, answer.acks, role), []).append(answer)
     for answers in found.values():
         one = max(answers, key=lambda answer: (answer.base_offset, answer.event.id))
@@ -65,14 +66,14 @@ def aw02(history: History) -> Judged:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An acknowledgement. held: the broker's line before it. may_be_later: it may have been given in an epoch that has no line.
+    """An acknowledgement. held: the broker's line before it. later: the highest epoch without a line in which it may have been given.
 
     follows: the epoch in which the broker certainly followed.
     """
 
     event: Produced
     held: Start | None
-    may_be_later: bool
+    later: int | None
     follows: int | None
 
     @property
@@ -92,27 +93,37 @@ class _Answer:
 
     @property
     def leader_epoch(self) -> int | None:
-        """In which leader epoch the broker gave it as the leader, None: not known."""
-        certain = self.held is not None and self.held.leads and not self.may_be_later
-        return self.held.leader_epoch if certain and self.held is not None else None
+        """In which leader epoch the broker gave it as the leader, by its lines, None: not known."""
+        return self.held.leader_epoch if self.held is not None and self.held.leads else None
+
+    @property
+    def latest(self) -> int | None:
+        """The highest leader epoch in which the broker can have given it, None: not known."""
+        return self.later if self.leader_epoch is not None and self.later is not None else self.leader_epoch
+
+    def may_precede(self, epoch: int) -> bool:
+        """Whether it may have been given before that leader epoch."""
+        return self.leader_epoch is not None and self.leader_epoch < epoch
 
 
 def _answers(history: History, lineage: list[Epoch]) -> Iterator[_Answer]:
     for event, held, _ in roles(history):
         if isinstance(event, Produced) and not event.error_code:
             start = held.get(event.partition)
-            later = start is not None and _may_lead_later(history, lineage, event, start)
+            later = _latest(history, lineage, event, start) if start is not None else None
             recorded = {one.leader_epoch for one in lineage if one.partition == event.partition}
             follows = (
                 start is not None and not start.leads and not lacks_a_line(history, event, start.leader_epoch, recorded)
             )
-            yield _Answer(event, start, later, start.leader_epoch if follows and not later and start else None)
+            yield _Answer(event, start, later, start.leader_epoch if follows and later is None and start else None)
 
 
-def _may_lead_later(history: History, lineage: list[Epoch], event: Produced, held: Start) -> bool:
-    """Whether the broker was elected in a later epoch of which it has no line, and none that it wrote since rules that out."""
-    return any(
-        one.partition == event.partition
+def _latest(history: History, lineage: list[Epoch], event: Produced, held: Start) -> int | None:
+    """The highest later epoch in which the broker was elected, and of which it has no line, and none that it wrote since rules it out."""
+    found = [
+        one.leader_epoch
+        for one in lineage
+        if one.partition == event.partition
         and one.leader_epoch > held.leader_epoch
         and one.leader == event.node
         and one.start is None
@@ -122,8 +133,8 @@ def _may_lead_later(history: History, lineage: list[Epoch], event: Produced, hel
             for later in history.of(event.node)
             for start in starts_of(later)
         )
-        for one in lineage
-    )
+    ]
+    return max(found, default=None)
 
 
 def _is_deleted(answer: _Answer, answers: list[_Answer]) -> bool:

@@ -27,9 +27,10 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     """One row per (node, partition, acks, leader epoch, followed epoch) in which a broker acknowledged writes.
 
     Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
-    Columns: cluster, topic_key, partition, node, acks, leader_epoch (the highest in which the node can have answered; null: not known),
-    base_offset (the highest that was acknowledged), own_ref (its answer), writes (array<struct<base_offset, own_ref>>: of the offsets
-    between one start of a leader epoch and the next higher one, the highest that was acknowledged),
+    Columns: cluster, topic_key, partition, node, acks, known_epoch (the leader epoch that its lines show; null: none), leader_epoch (the
+    highest in which it can have answered: known_epoch, or a later one that it may have begun without a recorded line), base_offset
+    (the highest that was acknowledged), own_ref (its answer), writes (array<struct<base_offset, own_ref>>: of the offsets between one
+    start of a leader epoch and the next higher one, the highest that was acknowledged),
     log_start_offset (the highest that an answer stated); topic and topic_id as stated, led (the node led in some epoch that it can
     have held), followed_epoch (it held this one as a follower all the time, and half a second before; null: it led, or that is not
     known).
@@ -63,7 +64,7 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     )  # fmt: skip
     found = found.withColumn("highest", F.array_max("writes")).select("*", "highest.*").drop("highest")
     found = found.join(F.broadcast(_unlogged(events, epochs)), list(_KEY), "left")
-    of_later = F.exists(
+    later = F.filter(
         "unlogged",
         lambda e: (
             (e["leader_epoch"] > F.col("leader_epoch"))
@@ -78,8 +79,8 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
             )
         ),
     )
-    of_later = holds(of_later)
-    return found.withColumn("leader_epoch", F.when(~of_later, F.col("leader_epoch"))).drop(
+    highest = F.coalesce(F.array_max(F.transform(later, lambda e: e["leader_epoch"])), "leader_epoch")
+    return found.withColumns({"known_epoch": F.col("leader_epoch"), "leader_epoch": highest}).drop(
         "unlogged", "own_lines", "last_ms"
     )
 
@@ -144,15 +145,22 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
 
     Needs: the columns of `lineage.with_elections`, topic_key; `answered` as by `answered_epochs`. Clock: leader epoch. Adds:
       acknowledged_offset   the highest base offset that a leader of an earlier epoch acknowledged with acks=all, and that no epoch in
-                       between removed; acknowledged_in (that epoch), acknowledged_by (that leader), acknowledged_ref
+                       between removed; acknowledged_in (that epoch, as the leader's lines show it; it may have answered in a later
+                       one before this), acknowledged_by (that leader), acknowledged_ref
       answered_before  a leader of an earlier epoch acknowledged writes, with any acks
-      unplaced_answer  the highest base offset that was acknowledged in a leader epoch that is not known
+      unplaced_answer  the highest base offset that was acknowledged in a leader epoch that is not known, or in one of which it is not known
+                       whether it is an earlier one
+      doubtful_answer  the highest base offset that was acknowledged with acks=all, either in an earlier leader epoch, or in this or a
+                       later one
       start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded
       shortened_in     acknowledged_in, or the first leader epoch since, whose leader went on with a shorter log: that may have removed the
                        write, too; null: none. shortened_to, the end of that log, and shortened_ref, the leader's line
     """
     writes = F.transform(
-        "writes", lambda write: F.struct(write["base_offset"], "leader_epoch", "node", write["own_ref"])
+        "writes",
+        lambda write: F.struct(
+            write["base_offset"], F.col("known_epoch").alias("leader_epoch"), "node", write["own_ref"]
+        ),
     )
     by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
         F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes"),
@@ -160,9 +168,12 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     )  # fmt: skip
     lasting = F.filter("writes", lambda write: write["base_offset"] >= F.col("deleted_below"))
     by_epoch = by_epoch.withColumn("writes", lasting).drop("deleted_below")
+    doubtful = F.col("known_epoch") < F.col("leader_epoch")
+    between = F.struct("known_epoch", "leader_epoch", "base_offset", "acks")
     of_partition = answered.groupBy(*_KEY).agg(
         F.min("leader_epoch").alias("answered_from"),
-        F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced_answer"),
+        F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced"),
+        F.collect_list(F.when(doubtful, between)).alias("doubtful"),
     )
     rows = epochs.join(F.broadcast(by_epoch), [*_KEY, "leader_epoch"], "left")
     rows = rows.join(F.broadcast(of_partition), list(_KEY), "left")
@@ -183,6 +194,11 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     none = F.array_compact(F.array(F.when(F.lit(False), F.array_max("writes"))))
     left = F.array_max(F.aggregate("earlier", none, after_epoch))
     rows = rows.withColumn("acknowledged", F.when(F.col("removes"), left).otherwise(F.col("highest")))
+    possible = F.filter(
+        "doubtful",
+        lambda one: (one["known_epoch"] < F.col("leader_epoch")) & (F.col("leader_epoch") <= one["leader_epoch"]),
+    )
+    of_all = F.filter(possible, lambda one: one["acks"] == ALL_REPLICAS)
     acknowledged = F.col("acknowledged")
     since = F.col("acknowledged.leader_epoch")
     shortened = F.filter("earlier", lambda e: e["restart_offset"].isNotNull() & (e["leader_epoch"] >= since))
@@ -196,37 +212,55 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
                 "acknowledged_by": acknowledged["node"],
                 "acknowledged_ref": acknowledged["own_ref"],
                 "answered_before": holds(F.col("answered_from") < F.col("leader_epoch")),
+                "unplaced_answer": F.greatest("unplaced", _highest(possible)),
+                "doubtful_answer": _highest(of_all),
                 "start_unknown_between": holds(F.col("open_before") > since),
                 "shortened_in": first["leader_epoch"],
                 "shortened_to": first["restart_offset"],
                 "shortened_ref": first["restart_ref"],
             }
         )
-        .drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from", "shortened")
+        .drop(
+            "writes",
+            "highest",
+            "least_start",
+            "removes",
+            "earlier",
+            "acknowledged",
+            "answered_from",
+            "unplaced",
+            "doubtful",
+            "shortened",
+        )
     )
 
 
+def _highest(answers: Column) -> Column:
+    return F.array_max(F.transform(answers, lambda one: one["base_offset"]))
+
+
 def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
-    """One row per leader epoch in which a node acknowledged writes, with any acks, and leader epoch that began without some of them.
+    """One row per leader epoch in which a node acknowledged writes, by its lines, with any acks, and later one that began without some.
 
     Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch,
     log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election and candidates_before (of that), until (null,
     or the offset from which on another epoch in between had removed the records).
     """
-    by_epoch = answered.groupBy(*_KEY, "node", "leader_epoch").agg(
-        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset")
-    )
+    by_epoch = answered.groupBy(*_KEY, "node", F.col("known_epoch").alias("leader_epoch")).agg(
+        F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
+        F.max("leader_epoch").alias("highest_epoch"),
+    )  # fmt: skip
     named = F.col("topic_id").isNotNull() | ~F.col("ambiguous_name")
     starts = epochs.where(named & F.col("start_offset").isNotNull()).select(
         *_KEY, "topic", "topic_id", F.col("leader_epoch").alias("removed_in"), "start_offset", "start_ref",
         "election", "candidates_before",
     )  # fmt: skip
     removed = starts.join(F.broadcast(by_epoch), list(_KEY)).where(
-        (F.col("removed_in") > F.col("leader_epoch")) & (F.col("start_offset") <= F.col("base_offset"))
+        (F.col("removed_in") > F.col("highest_epoch")) & (F.col("start_offset") <= F.col("base_offset"))
     )
     before = Window.partitionBy(*_KEY, "node", "leader_epoch").orderBy("removed_in")
     until = F.min("start_offset").over(before.rowsBetween(Window.unboundedPreceding, -1))
-    removed = removed.withColumn("until", until).drop("base_offset")
+    removed = removed.withColumn("until", until).drop("base_offset", "highest_epoch")
     return removed.where(F.col("until").isNull() | (F.col("until") > F.col("start_offset")))
 
 

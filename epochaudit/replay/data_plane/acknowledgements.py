@@ -26,7 +26,8 @@ def acknowledgements(events: DataFrame) -> DataFrame:
     certain), acks, base_offset (the highest), answer_ref (the answer with it), led and followed_epoch as `answered_epochs`, and
       followed_ref   the line with which the broker began to follow in followed_epoch
     """
-    found = acknowledged_epochs(events).withColumnRenamed("own_ref", "answer_ref")
+    certain = F.when(F.col("leader_epoch") == F.col("known_epoch"), F.col("leader_epoch"))
+    found = acknowledged_epochs(events).withColumns({"answer_ref": F.col("own_ref"), "leader_epoch": certain})
     found = found.join(F.broadcast(_follower_lines(events)), list(_REPLICA), "left")
     return found.select(
         "cluster", "node", "topic", "topic_id", "partition", "leader_epoch", "acks", "base_offset", "led", "followed_epoch",

@@ -10,6 +10,7 @@ from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
 _ACKNOWLEDGED = "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all"
+_UNPLACED = "in which leader epoch the writes were acknowledged is not in the evidence"
 _NOTHING_LOST = "no acknowledged write of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
 _NOT_KNOWN = "leader epoch {leader_epoch} of {topic}-{partition} starts above all that was acknowledged with acks=all"
 
@@ -38,9 +39,12 @@ class AcknowledgedWriteLost(Rule):
     An unclean election loses data by definition and is exposed, like an election whose ISR is not in the evidence, and a leader that was
     alone in the ISR, stopped uncleanly, and had not written all to its disk. A leader that had led the epoch just before was in
     the ISR, whatever else was. If an epoch in between has no recorded start, it may be the one that lost the write. So may a leader that
-    went on in its epoch with a shorter log. Both are exposed, too. Writes whose leader epoch is not known are unverifiable, and so is an
-    epoch if files of the request log of the leader before are missing after its last acknowledgement, unless a broker proves that
-    nothing above the start was committed (TR-06).
+    went on in its epoch with a shorter log. Both are exposed, too.
+
+    Writes whose leader epoch is not known are unverifiable. A leader may have given its last answers in a later epoch of which it has
+    no line: they count for epochs after that one, and those in between are unverifiable. So is an epoch if files of the request log of
+    the leader before are missing after its last acknowledgement, unless a broker proves that nothing above the start was committed
+    (TR-06).
 
     Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
     of a transaction count whether or not it was committed.
@@ -117,10 +121,16 @@ class AcknowledgedWriteLost(Rule):
                 expected=_NOT_KNOWN,
                 because=(STARTED, *ELECTION),
             ),
+            unverifiable(
+                col("doubtful_answer") >= col("start_offset"),
+                _UNPLACED,
+                expected=_NOT_KNOWN,
+                because=(STARTED, *ELECTION),
+            ),
             passed(col("acknowledged_offset").isNotNull()),
             unverifiable(
                 ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),
-                "in which leader epoch the writes were acknowledged is not in the evidence",
+                _UNPLACED,
                 expected=_NOT_KNOWN,
                 because=(STARTED, *ELECTION),
             ),
