@@ -624,6 +624,17 @@ class Cluster:
         self.note(f"{topic}-{partition} is led by {leader}")
         return leader
 
+    def wait_for_unclean_leader(self, topic: str, other_than: int, seconds: float) -> int:
+        """Until another broker leads partition 0. Asks for an unclean election if the controller has not elected one by then.
+
+        Whether it does so by itself depends on the release.
+        """
+        try:
+            return self.wait_for_leader(topic, other_than=other_than, seconds=seconds)
+        except RunError:
+            self.admin(f"elect unclean {topic} 0")
+            return self.wait_for_leader(topic, other_than=other_than)
+
     def begun_epochs(self, topic: str, other_than: int, partition: int = 0) -> int:
         """How many leader epochs other brokers began, by their logs: a broker that is cut off answers clients with what it knows."""
         begins = re.compile(rf"(?<!Follower ){topic}-{partition} (?:with topic id \S+ )?starts at leader epoch", re.I)

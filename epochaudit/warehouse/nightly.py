@@ -276,7 +276,7 @@ class _Night:
 
     def row_count(self) -> int:
         """The number of committed events that are read, or somewhat more."""
-        return rows_read(self.reading(), self._requests_from_ms)
+        return rows_read(self.ranges(), self._requests_from_ms)
 
     def read_new(self, *, fold: bool) -> dict[str, int]:
         """Commit the new ranges, and earlier ones with runs across edges that the new rows have. Returns `Metrics.read`.

@@ -134,9 +134,8 @@ def reading_of(
     return Reading(tuple(captures), events, events, quarantine, splits, F.lit(steps))
 
 
-def rows_read(reading: Reading, requests_from_ms: int | None = None) -> int:
-    """The number of events of a reading, by its ranges: one with requests from before and after that time counts in full."""
-    ranges = reading.splits.select("kind", "last_time_ms", "rows").collect()
+def rows_read(ranges: Iterable[Row], requests_from_ms: int | None) -> int:
+    """The number of events of these rows of splits: a range with requests from before and after that time counts in full."""
     return sum(row["rows"] for row in ranges if not _is_left_out(row, requests_from_ms))
 
 

@@ -54,11 +54,7 @@ def eligible_leader(cluster: Cluster) -> Expected:
     cluster.wait_for_isr("orders", [2])
     cluster.nodes[2].kill()
     cluster.nodes[3].start()
-    try:
-        cluster.wait_for_leader("orders", other_than=2, seconds=10)
-    except RunError:  # whether the controller elects it by itself depends on the release
-        cluster.admin("elect unclean orders 0")
-        cluster.wait_for_leader("orders", other_than=2)
+    cluster.wait_for_unclean_leader("orders", other_than=2, seconds=10)
     for broker in (1, 2):
         cluster.nodes[broker].start()
     cluster.wait_for_isr("orders", [1, 2, 3])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lab.cluster import Cluster, Layout
 from lab.comparison import Expected
-from lab.processes import RunError
 from lab.racks import RACKS, require_reads_from_followers
 from lab.releases import KRAFT, READS_FROM_FOLLOWERS_FROM, ZOOKEEPER
 from lab.scenario import scenario
@@ -38,11 +37,7 @@ def lost_by_follower(cluster: Cluster) -> Expected:
     for broker in (follower, leader):
         cluster.nodes[broker].kill()
     cluster.nodes[outdated].start()
-    try:
-        cluster.wait_for_leader("payments", other_than=leader, seconds=15)
-    except RunError:  # whether the controller elects it by itself depends on the release
-        cluster.admin("elect unclean payments 0")
-        cluster.wait_for_leader("payments", other_than=leader)
+    cluster.wait_for_unclean_leader("payments", other_than=leader, seconds=15)
     shop.send_until_acknowledged()
     shop.send(10)
     for broker in (leader, follower):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lab.cluster import Cluster
 from lab.comparison import Expected
-from lab.processes import RunError
 from lab.scenario import scenario
 
 BROKER = 3
@@ -41,11 +40,8 @@ def replaced_disk(cluster: Cluster) -> Expected:
     cluster.nodes[BROKER].start()
     cluster.wait_for_brokers([1, BROKER])
     for topic in ("cache", "payments"):
-        try:
-            cluster.wait_for_leader(topic, other_than=-1, seconds=10)
-        except RunError:  # a controller that knows of the unclean shutdown (KIP-966) takes it out of the ISR
-            cluster.admin(f"elect unclean {topic} 0")
-            cluster.wait_for_leader(topic, other_than=-1)
+        # a controller that knows of the unclean shutdown (KIP-966) takes it out of the ISR
+        cluster.wait_for_unclean_leader(topic, other_than=-1, seconds=10)
     shop.send_until_acknowledged()
     shop.send(10)
     cluster.nodes[2].start()

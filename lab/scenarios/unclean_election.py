@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lab.cluster import Cluster
 from lab.comparison import Expected
-from lab.processes import RunError
 from lab.scenario import scenario
 
 
@@ -37,11 +36,7 @@ def unclean_election(cluster: Cluster) -> Expected:
     cluster.wait_for_brokers([3])
     cluster.nodes[2].start()
     cluster.wait_for_brokers([2, 3])
-    try:
-        cluster.wait_for_leader("payments", other_than=1, seconds=5)
-    except RunError:  # whether the controller elects it by itself depends on the release
-        cluster.admin("elect unclean payments 0")
-        cluster.wait_for_leader("payments", other_than=1)
+    cluster.wait_for_unclean_leader("payments", other_than=1, seconds=5)
     for producer in (shop, web):
         producer.send_until_acknowledged()
         producer.send(10)

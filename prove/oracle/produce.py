@@ -25,7 +25,7 @@ def aw01(history: History) -> Judged:
     for one in lineage:
         own = [answer for answer in answers if answer.partition == one.partition]
         before = [answer for answer in own if answer.latest is not None and answer.latest < one.leader_epoch]
-        doubtful = [answer for answer in own if answer.may_precede(one.leader_epoch) and answer not in before]
+        doubtful = [answer for answer in own if answer.may_precede(one.leader_epoch)]
         unplaced = [answer.base_offset for answer in own if answer.latest is None or answer in doubtful]
         if one.leader == NO_LEADER or not (before or unplaced):
             continue
@@ -102,8 +102,8 @@ class _Answer:
         return self.later if self.leader_epoch is not None and self.later is not None else self.leader_epoch
 
     def may_precede(self, epoch: int) -> bool:
-        """Whether it may have been given before that leader epoch."""
-        return self.leader_epoch is not None and self.leader_epoch < epoch
+        """Whether it was given either before that leader epoch, or in it or a later one."""
+        return self.leader_epoch is not None and self.latest is not None and self.leader_epoch < epoch <= self.latest
 
 
 def _answers(history: History, lineage: list[Epoch]) -> Iterator[_Answer]:

@@ -220,19 +220,9 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
                 "shortened_ref": first["restart_ref"],
             }
         )
-        .drop(
-            "writes",
-            "highest",
-            "least_start",
-            "removes",
-            "earlier",
-            "acknowledged",
-            "answered_from",
-            "unplaced",
-            "doubtful",
-            "shortened",
-        )
-    )
+        .drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from", "unplaced", "doubtful",
+              "shortened")
+    )  # fmt: skip
 
 
 def _highest(answers: Column) -> Column:
