@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from epochaudit.events.event_types import PRODUCE
 from epochaudit.events.views import PLACE, carried_ref, client_host, holds, of_types, ref
 from epochaudit.kafka.field_values import ALL_REPLICAS
+from epochaudit.replay.data_plane.stated_epochs import with_stated_epochs
 from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
-from epochaudit.replay.state.incarnations import topic_key
+from epochaudit.replay.state.incarnations import topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.places import of_last, then_by_place
 
 _KEY: Final = ("cluster", "topic_key", "partition")
@@ -27,7 +28,8 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
     """One row per (node, partition, acks, leader epoch, followed epoch) in which a broker acknowledged writes.
 
     Needs: the events table; `epochs` as `lineage.epochs_of`. Clock: the host of the node.
-    Columns: cluster, topic_key, partition, node, acks, known_epoch (the leader epoch that its lines show; null: none), leader_epoch (the
+    Columns: cluster, topic_key, partition, node, acks, shown_epoch (the leader epoch that its lines show; null: none), known_epoch (that
+    one, or the lowest that Fetches state which it served before its first line of the replica; null: none), leader_epoch (the
     highest in which it can have answered: known_epoch, or a later one that it may have begun without a recorded line), base_offset
     (the highest that was acknowledged), own_ref (its answer), writes (array<struct<base_offset, own_ref>>: of the offsets between one
     start of a leader epoch and the next higher one, the highest that was acknowledged),
@@ -39,7 +41,7 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "log_start_offset",
         "base_offsets", "file", "file_order", "split", "byte_offset", "line_in_split",
     )  # fmt: skip
-    placed = with_held_epochs(rows, events).withColumns(
+    placed = with_identity(with_held_epochs(rows, events), topic_incarnations(events)).withColumns(
         {
             "topic_key": topic_key(),
             "leader_epoch": _leader_epoch(),
@@ -80,7 +82,9 @@ def answered_epochs(events: DataFrame, epochs: DataFrame) -> DataFrame:
         ),
     )
     highest = F.coalesce(F.array_max(F.transform(later, lambda e: e["leader_epoch"])), "leader_epoch")
-    return found.withColumns({"known_epoch": F.col("leader_epoch"), "leader_epoch": highest}).drop(
+    shown = F.col("leader_epoch")
+    found = found.withColumns({"shown_epoch": shown, "known_epoch": shown, "leader_epoch": highest})
+    return with_stated_epochs(found, F.col("base_offset"), F.lit(True), events, epochs).drop(
         "unlogged", "own_lines", "last_ms"
     )
 
@@ -145,21 +149,25 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
 
     Needs: the columns of `lineage.with_elections`, topic_key; `answered` as by `answered_epochs`. Clock: leader epoch. Adds:
       acknowledged_offset   the highest base offset that a leader of an earlier epoch acknowledged with acks=all, and that no epoch in
-                       between removed; acknowledged_in (that epoch, as the leader's lines show it; it may have answered in a later
-                       one before this), acknowledged_by (that leader), acknowledged_ref
+                       between removed; acknowledged_in (that epoch; null: not certain), acknowledged_from (then the lowest in which the
+                       answer can have come), acknowledged_by (that leader), acknowledged_ref
       answered_before  a leader of an earlier epoch acknowledged writes, with any acks
       unplaced_answer  the highest base offset that was acknowledged in a leader epoch that is not known, or in one of which it is not known
                        whether it is an earlier one
       doubtful_answer  the highest base offset that was acknowledged with acks=all, either in an earlier leader epoch, or in this or a
                        later one
-      start_unknown_between   a leader epoch since acknowledged_in may have removed the write: where it started is not recorded
-      shortened_in     acknowledged_in, or the first leader epoch since, whose leader went on with a shorter log: that may have removed the
+      start_unknown_between   a leader epoch since then may have removed the write: where it started is not recorded
+      shortened_in     that epoch, or the first leader epoch since, whose leader went on with a shorter log: that may have removed the
                        write, too; null: none. shortened_to, the end of that log, and shortened_ref, the leader's line
     """
     writes = F.transform(
         "writes",
         lambda write: F.struct(
-            write["base_offset"], F.col("known_epoch").alias("leader_epoch"), "node", write["own_ref"]
+            write["base_offset"],
+            F.col("known_epoch").alias("leader_epoch"),
+            F.col("leader_epoch").alias("latest"),
+            "node",
+            write["own_ref"],
         ),
     )
     by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
@@ -208,7 +216,8 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "acknowledged_offset": acknowledged["base_offset"],
-                "acknowledged_in": acknowledged["leader_epoch"],
+                "acknowledged_in": F.when(since == acknowledged["latest"], since),
+                "acknowledged_from": F.when(since < acknowledged["latest"], since),
                 "acknowledged_by": acknowledged["node"],
                 "acknowledged_ref": acknowledged["own_ref"],
                 "answered_before": holds(F.col("answered_from") < F.col("leader_epoch")),
@@ -230,13 +239,13 @@ def _highest(answers: Column) -> Column:
 
 
 def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
-    """One row per leader epoch in which a node acknowledged writes, by its lines, with any acks, and later one that began without some.
+    """One row per known leader epoch in which a node acknowledged writes, with any acks, and later one that began without some.
 
-    Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch,
-    log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election and candidates_before (of that), until (null,
-    or the offset from which on another epoch in between had removed the records).
+    Needs: as `with_acknowledged`. Clock: leader epoch. Columns: cluster, topic_key, topic, topic_id, partition, node, leader_epoch
+    (known_epoch of the answers), shown_epoch, log_start_offset, removed_in (the later leader epoch), start_offset, start_ref, election
+    and candidates_before (of that), until (null, or the offset from which on another epoch in between had removed the records).
     """
-    by_epoch = answered.groupBy(*_KEY, "node", F.col("known_epoch").alias("leader_epoch")).agg(
+    by_epoch = answered.groupBy(*_KEY, "node", "shown_epoch", F.col("known_epoch").alias("leader_epoch")).agg(
         F.max("base_offset").alias("base_offset"), F.max("log_start_offset").alias("log_start_offset"),
         F.max("leader_epoch").alias("highest_epoch"),
     )  # fmt: skip
@@ -248,14 +257,14 @@ def removed_epochs(epochs: DataFrame, answered: DataFrame) -> DataFrame:
     removed = starts.join(F.broadcast(by_epoch), list(_KEY)).where(
         (F.col("removed_in") > F.col("highest_epoch")) & (F.col("start_offset") <= F.col("base_offset"))
     )
-    before = Window.partitionBy(*_KEY, "node", "leader_epoch").orderBy("removed_in")
+    before = Window.partitionBy(*_KEY, "node", "shown_epoch", "leader_epoch").orderBy("removed_in")
     until = F.min("start_offset").over(before.rowsBetween(Window.unboundedPreceding, -1))
     removed = removed.withColumn("until", until).drop("base_offset", "highest_epoch")
     return removed.where(F.col("until").isNull() | (F.col("until") > F.col("start_offset")))
 
 
 REMOVED: Final = (
-    "cluster string, topic_key string, partition int, node int, leader_epoch int, start_offset bigint, until bigint, "
+    "cluster string, topic_key string, partition int, node int, shown_epoch int, start_offset bigint, until bigint, "
     "log_start_offset bigint, number int"
 )
 
@@ -276,14 +285,22 @@ def removed_writes(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "acks", "base_offsets", "client_id",
         client_host().alias("client_host"), "transactional_id", ref().alias("own_ref"),
     )  # fmt: skip
-    placed = with_held_epochs(rows, events).withColumns({"topic_key": topic_key(), "leader_epoch": _leader_epoch()})
+    placed = with_identity(with_held_epochs(rows, events), topic_incarnations(events)).withColumns(
+        {"topic_key": topic_key(), "shown_epoch": _leader_epoch()}
+    )
     producer = ("acks", "client_id", "client_host", "transactional_id")
     each = placed.select(
-        *_KEY, "node", "leader_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
-    )
-    offset = F.col("base_offset")
-    missing = each.join(F.broadcast(removed), [*_KEY, "node", "leader_epoch"]).where(
-        (offset >= F.greatest("start_offset", "log_start_offset")) & F.coalesce(offset < F.col("until"), F.lit(True))
+        *_KEY, "node", "shown_epoch", *producer, "own_ref", F.explode("base_offsets").alias("base_offset")
+    ).alias("each")
+    offset, of_epoch = F.col("base_offset"), F.broadcast(removed).alias("removed")
+    same = [F.col(f"each.{name}").eqNullSafe(F.col(f"removed.{name}")) for name in (*_KEY, "node", "shown_epoch")]
+    missing = (
+        each.join(of_epoch, same)
+        .select("each.*", "number", "start_offset", "log_start_offset", "until")
+        .where(
+            (offset >= F.greatest("start_offset", "log_start_offset"))
+            & F.coalesce(offset < F.col("until"), F.lit(True))
+        )
     )
     return missing.groupBy("number", *producer).agg(
         F.count("*").alias("batches"),

@@ -26,7 +26,7 @@ def acknowledgements(events: DataFrame) -> DataFrame:
     certain), acks, base_offset (the highest), answer_ref (the answer with it), led and followed_epoch as `answered_epochs`, and
       followed_ref   the line with which the broker began to follow in followed_epoch
     """
-    certain = F.when(F.col("leader_epoch") == F.col("known_epoch"), F.col("leader_epoch"))
+    certain = F.when(F.col("leader_epoch") == F.col("shown_epoch"), F.col("leader_epoch"))
     found = acknowledged_epochs(events).withColumns({"answer_ref": F.col("own_ref"), "leader_epoch": certain})
     found = found.join(F.broadcast(_follower_lines(events)), list(_REPLICA), "left")
     return found.select(

@@ -10,25 +10,26 @@ from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import ALTER_PARTITION, FETCH, FOLLOWER_STARTS, LEADER_STARTS, UNCLEAN_ELECTION
 from epochaudit.events.times import FOREVER
-from epochaudit.events.views import PLACE, holds, no_ref, of_types, ref
-from epochaudit.kafka.errors import Errors
+from epochaudit.events.views import holds, no_ref
 from epochaudit.kafka.field_values import NO_LEADER, RECOVERING
 from epochaudit.replay.data_plane.acknowledged_writes import answered_epochs, with_acknowledged
+from epochaudit.replay.data_plane.given_out import given_out
+from epochaudit.replay.data_plane.stated_epochs import with_stated_epochs
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.filtered_logs import answering_nodes
-from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
-from epochaudit.replay.state.incarnations import is_user_topic, topic_key
+from epochaudit.replay.state.held_epochs import replica_starts
+from epochaudit.replay.state.incarnations import topic_key
 from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_gaps import covered, files_missing, request_logs
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.min_insync_replicas import with_min_insync_replica
-from epochaudit.replay.state.places import of_last, then_by_place
 from epochaudit.replay.state.replica_ends import replica_ends
 from epochaudit.spark.memo import as_leaf, checkpointed
 
-GIVEN_OUT: Final = 4
+GIVEN_OUT: Final = 5
+GIVEN_OUT_UNTIL: Final = 4
 STATED_BY_LEADER: Final = 3
 STATED_BY_REPLICA: Final = 2
 WHOLE_ISR: Final = 1
@@ -58,6 +59,7 @@ def lineage(events: DataFrame) -> DataFrame:
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
+        given_out_until   the highest leader epoch in which the Fetch answer that gave it out can have come
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
         whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR;
@@ -80,8 +82,11 @@ def lineage(events: DataFrame) -> DataFrame:
                        of that epoch, and before its end
     """
     states = epochs_of(events)
-    answered = _exposed_high_watermarks(events).withColumn("topic_key", topic_key())
-    answered = answered.groupBy(*_KEY, "leader_epoch").agg(F.max("exposure").alias("answered"))
+    kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_UNTIL)
+    exposure = _exposure(F.col("high_watermark"), F.col("leader_epoch"), kind, F.col("node"), F.col("own_ref"))
+    answers = given_out(events).withColumns({"known_epoch": F.col("leader_epoch"), "last_ms": F.col("own_ref.time_ms")})
+    answers = with_stated_epochs(answers, F.col("high_watermark") - 1, F.col("by_leader"), events, states)
+    answered = answers.groupBy(*_KEY, "leader_epoch").agg(F.max(exposure).alias("answered"))
     known = _with_ends(states.join(answered, [*_KEY, "leader_epoch"], "left"), events)
     known = known.withColumns(
         {
@@ -104,6 +109,8 @@ def lineage(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
     led = F.col("last_led")
     log_covers = covered(F.col("led_before"), led["answers_from_ms"], led["led_until_ms"])
+    # without a line of that leader it is not known until when it led, nor whether it became the whole ISR
+    log_covers &= led["led_until_ms"].isNotNull()
     rows = rows.withColumns(
         {
             "writes_missing": files_missing(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"]),
@@ -112,6 +119,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "exposed_leader_epoch": exposed["leader_epoch"],
             "exposed_ref": exposed["own_ref"],
             "given_out_in": F.when(exposed["kind"] == GIVEN_OUT, exposed["leader_epoch"]),
+            "given_out_until": F.when(exposed["kind"] == GIVEN_OUT_UNTIL, exposed["leader_epoch"]),
             "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
             "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
@@ -177,7 +185,9 @@ def own_high_watermarks(events: DataFrame, topics: Collection[str]) -> DataFrame
 @checkpointed
 def epochs_of(events: DataFrame) -> DataFrame:
     """One row per recorded leader epoch: `with_elections` of `by_epoch`, with topic_key."""
-    states = leader_states(events).unionByName(_passing_over(events), allowMissingColumns=True)
+    states = leader_states(events)
+    for others in (_passing_over(events), _stated_by_requests(events)):
+        states = states.unionByName(others, allowMissingColumns=True)
     history = cluster_history(events).select("cluster", "zookeeper", "kraft_controllers")
     epochs = by_epoch(states).join(F.broadcast(history), "cluster", "left")
     return with_elections(epochs).withColumn("topic_key", topic_key())
@@ -193,6 +203,15 @@ def _passing_over(events: DataFrame) -> DataFrame:
     return lines.where(passes).select(
         "cluster", "node", F.lit(FOLLOWER_STARTS).alias("event_type"), "topic", "topic_id", "ambiguous_name", "partition",
         "leader_epoch", "previous_epoch", "own_ref",
+    )  # fmt: skip
+
+
+def _stated_by_requests(events: DataFrame) -> DataFrame:
+    """Leader epochs in which a broker served Fetches before the first line that its log has of the replica. Null leader: not known."""
+    rows = given_out(events).where("by_request").withColumn("leader", F.when(F.col("by_leader"), F.col("node")))
+    return rows.select(
+        "cluster", "node", F.lit(FETCH).alias("event_type"), "topic", "topic_id", F.lit(False).alias("ambiguous_name"), "partition",
+        "leader_epoch", "leader", "own_ref",
     )  # fmt: skip
 
 
@@ -662,30 +681,3 @@ def _eligible(isr: Column, elr: Column, first: Column, leader: Column) -> Column
     # (PartitionChangeBuilder.completeReassignmentIfNeeded)
     by_reassignment = (F.col("completed_at") == first["partition_epoch"]) & F.array_contains(first["isr"], leader)
     return F.array_contains(isr, leader) | holds(by_elr) | holds(by_reassignment)
-
-
-def _exposed_high_watermarks(events: DataFrame) -> DataFrame:
-    """One row per (serving node, file, partition, leader epoch): the highest high watermark it gave out as leader.
-
-    A request that was served states no later epoch than the leader's: if the evidence knows an older one only, the later one's line
-    is missing. Rows of Fetch are not shuffled before they are aggregated. All buffers have a fixed width, so that the aggregation
-    stays a hash aggregation.
-    """
-    rows = of_types(events, FETCH).where(
-        (F.col("error_code") == Errors.NONE) & (F.col("high_watermark") >= 0) & is_user_topic()
-    )
-    rows = rows.select(
-        "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "file_order",
-        "split", "byte_offset", "line_in_split", F.greatest("current_leader_epoch", "last_fetched_epoch").alias("stated_epoch"),
-    )  # fmt: skip
-    served = with_held_epochs(rows, events).where(
-        F.col("held_complete")
-        & F.col("held_leader")
-        & (F.col("held_min") == F.col("held_max"))
-        & (F.coalesce("stated_epoch", F.lit(-1)) <= F.col("held_max"))
-    )
-    exposed = served.groupBy(
-        "cluster", "node", "file", "topic", "topic_id", "partition", F.col("held_max").alias("leader_epoch")
-    ).agg(F.max("high_watermark").alias("high_watermark"), *of_last(PLACE, then_by_place(F.col("high_watermark"))))
-    given_out = _exposure(F.col("high_watermark"), F.col("leader_epoch"), F.lit(GIVEN_OUT), F.col("node"), ref())
-    return exposed.select("cluster", "topic", "topic_id", "partition", "leader_epoch", given_out.alias("exposure"))

@@ -504,6 +504,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       started_ref          held_ref, or the last line of the replica in the same process if the node has deleted it since
       unstarted            the node held no leader epoch: it was creating the replica again, and starts one later
       creating             the node may have been creating the replica again, so that it held leader epoch -1 (`_creates`)
+      line_before          the node's log has a line of the replica from before the request, or just after it
     """
     stable = F.col("stable")
     within = (F.col("arrival_ms") >= F.col("stable_from_ms")) & (F.col("time_ms") <= F.col("stable_to_ms"))
@@ -561,6 +562,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_later": when_stable(stable["later"], _held_later(F.col("time_ms"))),
         "unstarted": stable.isNull() & (F.size("possible") == 0) & _starts_later(F.col("time_ms")),
         "creating": holds(_creates(F.col("arrival_ms"), F.col("time_ms"))),
+        "line_before": stable.isNotNull() | holds(F.exists("held", _has_line_before)),
         "led_max": when_stable(F.when(stable["is_leader"], stable["leader_epoch"]), led_max),
         "held_leader": when_stable(stable["is_leader"], F.forall("possible", lambda e: e["is_leader"])),
         "led_just_before": when_stable(
@@ -578,6 +580,11 @@ def _last_line() -> Column:
         "held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), GRAIN_MS, until="line_until_ms")
     )
     return F.array_max(F.transform(met, lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"])))["ref"]
+
+
+def _has_line_before(e: Column) -> Column:
+    """The epoch is shown by a line, not by a request, and one from before the answer or just after it."""
+    return e["settled_ms"].isNotNull() & (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
 
 
 def _only_topic_id() -> Column:

@@ -46,7 +46,17 @@ def server_log_gaps(events: DataFrame) -> DataFrame:
     Needs: the events table. Columns: as `request_log_gaps`, but without the time after the last file, unless a newer one is
     missing: a log may be quiet for hours.
     """
-    runs = _without_gaps(_of_source(events, "server_log"))
+    return _gaps_of_lines(events, "server_log")
+
+
+@checkpointed
+def state_change_log_gaps(events: DataFrame) -> DataFrame:
+    """One row per node with a state-change.log. Clock: the node's host. Needs the events table. Columns: as `server_log_gaps`."""
+    return _gaps_of_lines(events, "state_change_log")
+
+
+def _gaps_of_lines(events: DataFrame, source: str) -> DataFrame:
+    runs = _without_gaps(_of_source(events, source))
     return _gaps(runs.withColumn("gap", F.when(F.col("gap.missing"), F.col("gap"))))
 
 
@@ -103,9 +113,9 @@ def _overlaps(gap: Column, from_ms: Column, until_ms: Column) -> Column:
 
 
 def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
-    """Whether a node's server.log begins before the first of these times of its host, and lacks no file up to the second.
+    """Whether a node's log begins before the first of these times of its host, and lacks no file up to the second.
 
-    Needs: first_ms and gaps of `server_log_gaps`.
+    Needs: first_ms and gaps of `server_log_gaps` or `state_change_log_gaps`.
     """
     gap = F.exists("gaps", lambda gap: _overlaps(gap, from_ms, until_ms))
     return holds((F.col("first_ms") <= from_ms) & ~gap)

@@ -9,7 +9,11 @@ from epochaudit.rules.epoch_start import ASKED, ELECTION, LOG_OF_LEADER, MAYBE_A
 from epochaudit.rules.reasons import ELECTION_UNKNOWN
 from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, passed, rule, unverifiable, violation
 
-_ACKNOWLEDGED = "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all"
+_ACKNOWLEDGED = (
+    "broker {acknowledged_by}, leader in epoch {acknowledged_in}, acknowledged offset {acknowledged_offset} with acks=all",
+    "broker {acknowledged_by}, leader in epoch {acknowledged_from} or a later one before this, acknowledged offset {acknowledged_offset}"
+    " with acks=all",
+)
 _UNPLACED = "in which leader epoch the writes were acknowledged is not in the evidence"
 _NOTHING_LOST = "no acknowledged write of {topic}-{partition} is missing as leader epoch {leader_epoch} starts"
 _NOT_KNOWN = "leader epoch {leader_epoch} of {topic}-{partition} starts above all that was acknowledged with acks=all"
@@ -77,7 +81,7 @@ class AcknowledgedWriteLost(Rule):
     expected = "leader epoch {leader_epoch} of {topic}-{partition} starts above offset {acknowledged_offset}"
     observed = "the leader epoch starts at {start_offset}"
     because = (
-        _ACKNOWLEDGED,
+        *_ACKNOWLEDGED,
         "the leader of epoch {shortened_in} went on with a log that ended at offset {shortened_to}",
         *LOG_OF_LEADER,
         STARTED,
@@ -95,7 +99,7 @@ class AcknowledgedWriteLost(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         lost = col("start_offset") <= col("acknowledged_offset")
         return first_of(
-            *without_start(_NOT_KNOWN, _NOTHING_LOST, because=(_ACKNOWLEDGED,)),
+            *without_start(_NOT_KNOWN, _NOTHING_LOST, because=_ACKNOWLEDGED),
             exposed(
                 lost & col("start_unknown_between"),
                 "an epoch in between, whose start is not in the evidence, may have lost the write",
