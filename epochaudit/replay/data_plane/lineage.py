@@ -29,7 +29,7 @@ from epochaudit.replay.state.replica_ends import replica_ends
 from epochaudit.spark.memo import as_leaf, checkpointed
 
 GIVEN_OUT: Final = 5
-GIVEN_OUT_UNTIL: Final = 4
+GIVEN_OUT_FROM: Final = 4
 STATED_BY_LEADER: Final = 3
 STATED_BY_REPLICA: Final = 2
 WHOLE_ISR: Final = 1
@@ -59,7 +59,7 @@ def lineage(events: DataFrame) -> DataFrame:
       exposed_high_watermark  the highest offset up to which the partition is known to have been committed before the epoch, less
                        what epochs in between removed; exposed_leader_epoch, exposed_ref; and its source, exactly one not null:
         given_out_in   the leader epoch of the Fetch answer that gave it out
-        given_out_until   the highest leader epoch in which the Fetch answer that gave it out can have come
+        given_out_from   or the lowest leader epoch in which that answer can have come, if it may also have come in a later one
         leader_knew    the broker that began to lead with it
         replica_knew   the broker whose own high watermark it was before the broker learned of the epoch
         whole_isr      the broker that was the whole ISR, and whose log ended there; whole_isr_ref, the statement of that ISR;
@@ -82,8 +82,8 @@ def lineage(events: DataFrame) -> DataFrame:
                        of that epoch, and before its end
     """
     states = epochs_of(events)
-    kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_UNTIL)
-    exposure = _exposure(F.col("high_watermark"), F.col("leader_epoch"), kind, F.col("node"), F.col("own_ref"))
+    kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_FROM)
+    exposure = _exposure(F.col("high_watermark"), F.col("known_epoch"), kind, F.col("node"), F.col("own_ref"))
     answers = given_out(events).withColumns({"known_epoch": F.col("leader_epoch"), "last_ms": F.col("own_ref.time_ms")})
     answers = with_stated_epochs(answers, F.col("high_watermark") - 1, F.col("by_leader"), events, states)
     answered = answers.groupBy(*_KEY, "leader_epoch").agg(F.max(exposure).alias("answered"))
@@ -119,7 +119,7 @@ def lineage(events: DataFrame) -> DataFrame:
             "exposed_leader_epoch": exposed["leader_epoch"],
             "exposed_ref": exposed["own_ref"],
             "given_out_in": F.when(exposed["kind"] == GIVEN_OUT, exposed["leader_epoch"]),
-            "given_out_until": F.when(exposed["kind"] == GIVEN_OUT_UNTIL, exposed["leader_epoch"]),
+            "given_out_from": F.when(exposed["kind"] == GIVEN_OUT_FROM, exposed["leader_epoch"]),
             "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
             "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
             "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),

@@ -49,7 +49,8 @@ def with_stated_epochs(rows: DataFrame, offset: Column, led: Column, events: Dat
         ),
     )
     meanwhile = F.exists("lines", lambda line: line["from_ms"].between(highest["from_ms"], last))
-    unchanged = lines_recorded(highest["from_ms"], last) & ~holds(meanwhile)
+    # followers write no line before 2.6; to lead again, a broker does
+    unchanged = led & lines_recorded(highest["from_ms"], last) & ~holds(meanwhile)
     limit = F.least(
         F.array_min(F.transform(afterwards, lambda one: one["leader_epoch"])),
         F.array_min(F.array_compact(went_on_from)),

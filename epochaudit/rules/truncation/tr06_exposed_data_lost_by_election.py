@@ -12,7 +12,8 @@ from epochaudit.rules.rule import CRITICAL, Branch, Rule, exposed, first_of, pas
 
 _BOUND = (
     "high watermark {exposed_high_watermark} of {topic}-{partition} was given out in leader epoch {given_out_in}",
-    "high watermark {exposed_high_watermark} of {topic}-{partition} was given out in leader epoch {given_out_until} or before",
+    "high watermark {exposed_high_watermark} of {topic}-{partition} was given out in leader epoch {given_out_from} or a later one before"
+    " this",
     "broker {leader_knew} began to lead in epoch {exposed_leader_epoch} with high watermark {exposed_high_watermark}",
     "broker {replica_knew} had high watermark {exposed_high_watermark}, from epochs before",
     "broker {whole_isr} was the whole ISR: what it had, up to {exposed_high_watermark}, was committed",
