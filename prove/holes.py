@@ -1,11 +1,13 @@
 """python -m prove.holes: take parts out of healthy clusters' logs at random, and audit what is left: nothing may be found.
 
-Of recorded captures, copies lack rotated files, which shows in their numbers, or single lines, which shows nowhere (docs/limits.md). In
-others nothing is missing: rotated files are joined by their names, a log is appended to itself, or two files share lines. Captures
-are healthy if their truth has no finding. Of the others (`--breaches`), a copy may have fewer findings than the whole capture, but no
-other subject may be found by a rule. Of simulated histories without a planted breach (`--histories`), whole logs are missing,
-too, or the beginnings, ends or middles of logs. There a breach may not be found; what an unclean election lost is exposed, with
-and without holes.
+Of recorded captures, copies lack rotated files, which shows in their numbers, or single lines, which shows nowhere (docs/limits.md), or
+the older lines of all but request logs. In others nothing is missing: rotated files are joined by their names, a log is appended to
+itself, or two files share lines. Captures are healthy if their truth has no finding. Of simulated histories without a planted breach
+(`--histories`), whole logs are missing, too, or the beginnings, ends or middles of logs. There a breach may not be found; what an
+unclean election lost is exposed, with and without holes.
+
+`--breaches` takes captures, or histories, in which something is found. A copy may have fewer findings than the whole, but no other
+subject may be found by a rule, and no subject that is found in the whole may pass: what is missing makes it unverifiable.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from pyspark.sql import functions as F
 from epochaudit.findings.finding import BREACHES
 from epochaudit.pipeline import Audit, audit
 from epochaudit.rules.messages import SUBJECT
+from epochaudit.rules.rule import PASS
 from epochaudit.sources.clock.log_time import LogClock
 from epochaudit.sources.discovery.discovery import capture_of, inspected
 from epochaudit.sources.files.capture import CaptureError
@@ -40,7 +43,7 @@ from prove.oracle.catalogue import RULES_OF
 from prove.rendering.files import write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 CAPTURES: Final = Path(__file__).parents[1] / "tests" / "captures"
 DUMP: Final = ".dump.txt"
@@ -50,11 +53,13 @@ PIECES: Final = 8
 # a copy may lack what states the topic's id
 _SUBJECT: Final = tuple(name for name in SUBJECT if name not in ("cluster", "topic_id"))
 SHARES: Final = {
-    "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
+    "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "older lines": (0.3, 0.7, 1.0),
+    "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip
 """What is done to the logs of captures, and to which parts of all. The last three are files that are put together in other ways."""
 SHARES_OF_HISTORIES: Final = {
-    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "ends": (0.3, 0.7), "middles": (0.3, 0.7),
+    "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "older lines": (0.3, 0.7, 1.0), "ends": (0.3, 0.7),
+    "middles": (0.3, 0.7),
     "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip
 """The same of histories. A log's beginning or end is at most that part of it."""
@@ -93,6 +98,12 @@ def without_log(lines: list[bytes], share: float, chance: random.Random) -> dict
 def without_beginning(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
     """The log without its first lines, as old files are deleted."""
     return {"": lines[int(len(lines) * share * chance.random()) :]}
+
+
+def without_older_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """As `without_beginning`, but request logs stay whole: what they show goes back further than what brokers log of their states."""
+    of_requests = any(b"Completed request:" in line for line in lines)
+    return {"": lines} if of_requests else without_beginning(lines, share, chance)
 
 
 def without_end(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
@@ -150,8 +161,8 @@ def overlapping_files(lines: list[bytes], share: float, chance: random.Random) -
 Harm = Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]]
 """A log's lines, the share that is to be missing, and chance -> the files that are left, by the suffix of their names."""
 HARMS: Final[dict[str, Harm]] = {
-    "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning, "ends": without_end,
-    "middles": without_middle, "joined": joined_by_name, "again": appended_again,
+    "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning,
+    "older lines": without_older_lines, "ends": without_end, "middles": without_middle, "joined": joined_by_name, "again": appended_again,
     "overlap": overlapping_files,
 }  # fmt: skip
 
@@ -202,11 +213,12 @@ class Found:
     rule: str
     subject: tuple[object, ...]
     observed: str
+    verdict: str
 
     def of_capture(self) -> Found:
         """The same finding of the capture that was copied: `3007 zk-healthy-3.9 without 0.1 of files` is a copy of `zk-healthy-3.9`."""
         capture = self.copy.partition(" without ")[0].partition(" ")[2]
-        return replace(self, copy=capture, observed="")
+        return replace(self, copy=capture, observed="", verdict="")
 
 
 def bundled_names(*, breaches: bool) -> list[str]:
@@ -232,15 +244,28 @@ def captures_in(folder: Path) -> dict[str, Path]:
     return {run.name: run / "capture" if (run / "capture").is_dir() else run for run in runs}
 
 
-def copies(captures: Mapping[str, Path], seeds: Sequence[int], folder: Path) -> Iterator[Path]:
+def copies(
+    captures: Mapping[str, Path], seeds: Sequence[int], folder: Path, shares: Mapping[str, Sequence[float]]
+) -> Iterator[Path]:
     """One copy with holes per seed, named after what was done to it."""
     for seed in seeds:
         chance = random.Random(seed)
-        name, what = chance.choice(sorted(captures)), chance.choice(sorted(SHARES))
-        share = chance.choice(SHARES[what])
+        name, what = chance.choice(sorted(captures)), chance.choice(sorted(shares))
+        share = chance.choice(shares[what])
         copy = folder / f"{seed} {name} without {share} of {what}"
         with_holes(captures[name], copy, HARMS[what], share, seed)
         yield copy
+
+
+def written_histories(seeds: Sequence[int], folder: Path) -> dict[str, Path]:
+    """One simulated history per seed, with planted breaches and losses by unclean elections, by name."""
+    found = {}
+    for seed in seeds:
+        history = history_of(seed, LONGER, faulty=True)
+        name = f"{history.release.kind} {history.release.version} {seed}"
+        write(history, folder / name)
+        found[name] = folder / name
+    return found
 
 
 def histories(
@@ -262,13 +287,29 @@ def histories(
 
 
 def found_in(
-    spark: SparkSession, paths: Sequence[Path], verdicts: Collection[str] = BREACHES
+    spark: SparkSession,
+    paths: Sequence[Path],
+    verdicts: Collection[str] = BREACHES,
+    passing: Collection[str] | None = (),
 ) -> tuple[list[Found], int]:
-    """The findings with these verdicts of one audit of all copies, and how many subjects passed."""
-    with audit_of(spark, paths) as audited:
-        rows = audited.findings.where(F.col("verdict").isin(*verdicts)).collect()
-    found = [Found(row["cluster"], row["rule"], tuple(row[name] for name in _SUBJECT), row["observed"]) for row in rows]
+    """The subjects with these verdicts in one audit of all copies, and how many passed.
+
+    passing: those that pass, too, of these rules; of None, of the rules that found something.
+    """
+    with audit_of(spark, paths, () if passing == () else (PASS,)) as audited:
+        found = _subjects(audited, F.col("verdict").isin(*verdicts))
+        rules = {one.rule for one in found} if passing is None else passing
+        if rules:
+            found += _subjects(audited, (F.col("verdict") == PASS) & F.col("rule").isin(*rules))
     return found, sum(tally.counts["pass"] for tally in audited.tallies)
+
+
+def _subjects(audited: Audit, chosen: Column) -> list[Found]:
+    rows = audited.findings.where(chosen).select("cluster", "rule", "observed", "verdict", *_SUBJECT).collect()
+    return [
+        Found(row["cluster"], row["rule"], tuple(row[name] for name in _SUBJECT), row["observed"], row["verdict"])
+        for row in rows
+    ]
 
 
 @contextmanager
@@ -297,11 +338,33 @@ def linked(captures: Mapping[str, Path], folder: Path) -> list[Path]:
     return links
 
 
-def known_findings(spark: SparkSession, captures: Mapping[str, Path]) -> set[Found]:
-    """The findings of the whole captures, as `Found.of_capture` compares them."""
+@dataclass(frozen=True)
+class Whole:
+    """What whole captures have: the subjects that are found there, and those of their rules that pass, both by `Found.of_capture`."""
+
+    breaches: Collection[Found]
+    right: Collection[Found]
+
+    @property
+    def rules(self) -> Collection[str]:
+        """The rules that found something."""
+        return sorted({one.rule for one in self.breaches})
+
+    def differs(self, one: Found) -> bool:
+        """Whether a copy has a finding that the whole does not have, or passes what was wrong there.
+
+        A rule may judge several requests of one subject, of which some are right.
+        """
+        known = one.of_capture()
+        return known in self.breaches and known not in self.right if one.verdict == PASS else known not in self.breaches
+
+
+def whole(spark: SparkSession, captures: Mapping[str, Path]) -> Whole:
+    """What the captures have as long as nothing is missing."""
     with TemporaryDirectory() as folder:
-        found, _ = found_in(spark, linked(captures, Path(folder)))
-    return {replace(one, observed="") for one in found}
+        found, _ = found_in(spark, linked(captures, Path(folder)), passing=None)
+    plain = [(one.verdict, replace(one, observed="", verdict="")) for one in found]
+    return Whole({one for verdict, one in plain if verdict != PASS}, {one for verdict, one in plain if verdict == PASS})
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -317,33 +380,42 @@ def known_findings(spark: SparkSession, captures: Mapping[str, Path]) -> set[Fou
 @click.option(
     "--breaches",
     is_flag=True,
-    help="Captures in which something is found: copies may have fewer findings, but no others.",
+    help="Captures or histories in which something is found: copies may have fewer findings, but no others.",
 )
 def main(seeds: int, seed: int, batch: int, simulated: bool, captures: Path | None, breaches: bool) -> None:
     """Audit copies of captures with holes. Exit code 1: something was found that the whole captures do not have."""
     spark = session("local[2]", {"spark.sql.shuffle.partitions": "2", **SMALL_PLANS})
     blamed: Counter[tuple[str, str]] = Counter()
     with TemporaryDirectory() as unpacked:
-        whole = captures_in(captures) if captures else bundled(Path(unpacked), breaches=breaches)
-        known = known_findings(spark, whole) if breaches else set()
+        recorded = (
+            {} if simulated else captures_in(captures) if captures else bundled(Path(unpacked), breaches=breaches)
+        )
+        known = whole(spark, recorded) if breaches and recorded else Whole((), ())
         for first in range(seed, seed + seeds, batch):
-            with TemporaryDirectory() as folder:
+            with TemporaryDirectory() as folder, TemporaryDirectory() as others:
                 of_batch = range(first, min(first + batch, seed + seeds))
-                if simulated:
+                if simulated and breaches:
+                    written = written_histories(of_batch, Path(others))
+                    known = whole(spark, written)
+                    harmed = copies(written, of_batch, Path(folder), SHARES_OF_HISTORIES)
+                    found, passed = found_in(spark, [*harmed], passing=known.rules)
+                    found = [one for one in found if known.differs(one)]
+                elif simulated:
                     rules = histories(of_batch, Path(folder))
                     found, passed = found_in(spark, [*rules], ("violation",))
                     judged = {copy.name: of_copy for copy, of_copy in rules.items()}
                     found = [one for one in found if one.rule in judged[one.copy]]
                 else:
-                    found, passed = found_in(spark, [*copies(whole, of_batch, Path(folder))])
-                    found = [one for one in found if one.of_capture() not in known]
-            blamed.update((one.rule, one.copy.rpartition(" ")[2]) for one in found)
+                    harmed = copies(recorded, of_batch, Path(folder), SHARES)
+                    found, passed = found_in(spark, [*harmed], passing=known.rules)
+                    found = [one for one in found if known.differs(one)]
+            blamed.update((one.rule, one.copy.rpartition(" without ")[2].partition(" of ")[2]) for one in found)
             print(
                 f"{of_batch.stop - seed} copies, {passed:,} subjects of the last {len(of_batch)} pass; found: {len(found)}",
                 flush=True,
             )
             print(
-                *(f"  {one.rule} in {one.copy}: {one.observed}" for one in found[:MOST_PRINTED]),
+                *(f"  {one.rule} {one.verdict} in {one.copy}: {one.observed}" for one in found[:MOST_PRINTED]),
                 sep="\n",
                 flush=True,
             )

@@ -3,6 +3,7 @@
 A broker's own lines show in which leader epoch it answered. Logs often begin later: a broker leads for weeks, and old files are deleted.
 Then the requests show it. A broker serves a Fetch that states a leader epoch only if it has the same one itself
 (Partition.checkCurrentLeaderEpoch, KIP-320), be it the leader or a follower (KIP-392). The high watermark of either was committed.
+2.1.0 to 2.4.1 do not compare them in fetch sessions (KAFKA-9338).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import PLACE, holds, of_types, ref
 from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
+from epochaudit.replay.data_plane.fetches import is_old_incremental_fetch, sessions_lose_epochs
 from epochaudit.replay.data_plane.follower_answers import follower
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.places import of_last, then_by_place
+from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
 
 
@@ -44,7 +47,7 @@ def given_out(events: DataFrame) -> DataFrame:
     )
     rows = rows.select(
         "cluster", "node", "topic", "topic_id", "partition", "arrival_ms", "time_ms", "high_watermark", "file", "file_order",
-        "split", "byte_offset", "line_in_split", "current_leader_epoch", "last_fetched_epoch",
+        "split", "byte_offset", "line_in_split", "current_leader_epoch", "last_fetched_epoch", "api_version", "session_epoch",
         F.coalesce("run_arrival_ms", "arrival_ms").alias("run_from_ms"), holds(
             (follower() >= 0) | (F.col("api_version") < FOLLOWER_FETCH_VERSION)
         ).alias("by_leader"),
@@ -57,8 +60,12 @@ def given_out(events: DataFrame) -> DataFrame:
         & (stated <= F.col("held_max"))
     )
     unlogged = ~F.col("line_before")
-    shown_by_request = unlogged & (F.col("current_leader_epoch") >= 0)
-    served = with_held_epochs(rows, events).withColumns(
+    shown_by_request = (
+        unlogged & (F.col("current_leader_epoch") >= 0) & F.coalesce(~sessions_lose_epochs(), F.lit(False))
+    )
+    version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
+    served = with_held_epochs(rows, events).join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    served = served.withColumn("kafka_version", F.when(is_old_incremental_fetch(), version)).withColumns(
         {
             "by_request": holds(shown_by_request),
             "leader_epoch": F.when(shown_by_lines, F.col("held_max")).when(
