@@ -18,7 +18,7 @@ from epochaudit.replay.data_plane.stated_epochs import with_stated_epochs
 from epochaudit.replay.state.asked_elections import with_asked_elections
 from epochaudit.replay.state.checkpointed_ends import checkpointed_ends
 from epochaudit.replay.state.cluster_history import cluster_history
-from epochaudit.replay.state.filtered_logs import answering_nodes
+from epochaudit.replay.state.filtered_logs import answering_nodes, is_filtering
 from epochaudit.replay.state.held_epochs import replica_starts
 from epochaudit.replay.state.incarnations import topic_key
 from epochaudit.replay.state.leader_states import leader_states
@@ -80,6 +80,7 @@ def lineage(events: DataFrame) -> DataFrame:
                        lacks nothing from the last answer of this partition on, or from the beginning of that epoch, to its end
       writes_missing   files of that request log are missing after its last acknowledgement of a write in that epoch, or after the beginning
                        of that epoch, and before its end
+      writes_recorded  that request log has all answers of that time, as far as the numbers of its files show
     """
     states = epochs_of(events)
     kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_FROM)
@@ -114,6 +115,8 @@ def lineage(events: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "writes_missing": files_missing(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"]),
+            "writes_recorded": covered(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"])
+            & ~is_filtering(F.col("led_before")),
             "answers_recorded": holds(F.array_contains("answering", F.col("led_before")) & log_covers),
             "exposed_high_watermark": exposed["high_watermark"],
             "exposed_leader_epoch": exposed["leader_epoch"],
@@ -143,8 +146,9 @@ def lineage(events: DataFrame) -> DataFrame:
             "group_id": F.lit(None).cast("string"),
             "correlation_id": F.lit(None).cast("int"),
         }
-    ).drop("exposed", "exposure", "answered", "before", "named", "answering", "request_logs", "led_before", "led_epoch", "own", "members",
-           "topic_key", "begun_after", "may_have_begun", "open_before", "first_partition_epoch", "isr_position", "election_position",
+    ).drop("exposed", "exposure", "answered", "before", "named", "answering", "filtering", "request_logs", "led_before", "led_epoch", "own",
+           "members", "topic_key", "begun_after", "may_have_begun",
+           "open_before", "first_partition_epoch", "isr_position", "election_position",
            "led_from_ms", "led_until_ms",
            "answers_from_ms", "wrote_ms", "writes_from_ms", "last_led")  # fmt: skip
     return with_asked_elections(rows, events)

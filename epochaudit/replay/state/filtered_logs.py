@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.event_types import FETCH, REQUEST_LOG_FILTERED
@@ -24,7 +24,8 @@ def with_filtered(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def answering_nodes(events: DataFrame) -> DataFrame:
-    """One row per cluster: answering (array of int), the nodes with Fetch answers whose request logs leave none out. Clock: none.
+    """One row per cluster: answering, the nodes with Fetch answers whose request logs leave none out, and filtering, the nodes whose
+    request logs leave answers out (-1: all nodes); both array of int. Clock: none.
 
     Needs: the events table. Files may be missing: see `log_gaps`. A node is left out if a line of its request log, or capture.toml for
     all nodes, states that the log is filtered.
@@ -37,4 +38,9 @@ def answering_nodes(events: DataFrame) -> DataFrame:
     )
     of_all = F.array_contains("filtered", _ALL)
     answering = F.when(of_all, F.array().cast("array<int>")).otherwise(F.array_except("fetched", "filtered"))
-    return nodes.select("cluster", answering.alias("answering"))
+    return nodes.select("cluster", answering.alias("answering"), F.col("filtered").alias("filtering"))
+
+
+def is_filtering(node: Column) -> Column:
+    """Whether the request log of a node leaves routine answers out. Needs: filtering of `answering_nodes`."""
+    return holds(F.array_contains("filtering", node) | F.array_contains("filtering", _ALL))

@@ -45,10 +45,11 @@ class AcknowledgedWriteLost(Rule):
     the ISR, whatever else was. If an epoch in between has no recorded start, it may be the one that lost the write. So may a leader that
     went on in its epoch with a shorter log. Both are exposed, too.
 
-    Writes whose leader epoch is not known are unverifiable. A leader may have given its last answers in a later epoch of which it has
-    no line: they count for epochs after that one, and those in between are unverifiable. So is an epoch if files of the request log of
-    the leader before are missing after its last acknowledgement, unless a broker proves that nothing above the start was committed
-    (TR-06).
+    Where the leader's log begins after its epoch, Fetches that it served state the epoch. Writes whose leader epoch is not known are
+    unverifiable. A leader may have given its last answers in a later epoch of which it has no line: they count for epochs after that
+    one, and those in between are unverifiable. So is an epoch if the request log of the leader before does not cover the time from
+    its last acknowledgement, or from the start of its epoch, to the end, unless a broker proves that nothing above the start was
+    committed (TR-06).
 
     Where the answer did not reach the producer, it may have sent the records again: then they are in the log at another offset. Records
     of a transaction count whether or not it was committed.
@@ -131,13 +132,19 @@ class AcknowledgedWriteLost(Rule):
                 expected=_NOT_KNOWN,
                 because=(STARTED, *ELECTION),
             ),
-            passed(col("acknowledged_offset").isNotNull()),
             unverifiable(
                 ~col("answered_before") & (col("unplaced_answer") >= col("start_offset")),
                 _UNPLACED,
                 expected=_NOT_KNOWN,
                 because=(STARTED, *ELECTION),
             ),
+            unverifiable(
+                ~col("writes_recorded") & col("proved_by").isNull(),
+                "what the leader before acknowledged last is not in the evidence: its request log does not cover the leader epoch",
+                expected=_NOT_KNOWN,
+                because=(STARTED, *ELECTION),
+            ),
+            passed(col("acknowledged_offset").isNotNull()),
             otherwise=passed(
                 expected=_NOTHING_LOST,
                 observed="the leader epoch starts at {start_offset}; no write at or above that offset is known to have"
