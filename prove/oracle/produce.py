@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from prove.history import NO_LEADER, History, Produced, Start
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import Epoch, epochs, lowest_start_between, unknown_between
-from prove.oracle.replication import roles, starts_of
+from prove.oracle.replication import requests_recorded_since, roles, start_times, starts_of
+from prove.oracle.truncation import led_before, proved
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 ALL = -1
@@ -18,10 +19,12 @@ def aw01(history: History) -> Judged:
     """A leader epoch does not start at or below an offset that a leader acknowledged with acks=all.
 
     Acknowledgements with any acks make an epoch a subject. One that may have been given in a later epoch, of whose leader a line is
-    missing, precedes all epochs above that one. It may precede those between.
+    missing, precedes all epochs above that one. It may precede those between. An epoch passes only if the request log of the leader
+    before has its last answers, or if a broker proves that nothing above the start was committed.
     """
     lineage = list(epochs(history))
     answers = [*_answers(history, lineage)]
+    skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
     for one in lineage:
         own = [answer for answer in answers if answer.partition == one.partition]
         before = [answer for answer in own if answer.latest is not None and answer.latest < one.leader_epoch]
@@ -45,7 +48,11 @@ def aw01(history: History) -> Judged:
         ):
             yield UNVERIFIABLE, key
         else:
-            yield PASS, key
+            leader, epoch = led_before(history, one, skipped)
+            written = any(answer.event.node == leader and answer.latest == epoch for answer in own)
+            begun = start_times(history).get((one.partition, epoch))
+            recorded = written or requests_recorded_since(history, leader, begun)
+            yield (PASS if recorded or proved(history, one, epoch) else UNVERIFIABLE), key
 
 
 def aw02(history: History) -> Judged:

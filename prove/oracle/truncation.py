@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from prove.history import (
@@ -178,7 +178,6 @@ def tr06(history: History) -> Judged:
     # also who refused all of them: its request log is there
     answering = {one.query.node for one in served(history, FETCH)}
     lineage = list(epochs(history))
-    elected = leaders(history)
     skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
     by_followers = list(committed_by_followers(history, lineage))
     for one in lineage:
@@ -203,15 +202,11 @@ def tr06(history: History) -> Judged:
             unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
             yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
             continue
-        led = [
-            (elected[one.partition, n], n)
-            for n in range(one.leader_epoch)
-            if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
-        ]
-        if _proved(history, one, led[-1][1]):
+        led = led_before(history, one, skipped)
+        if proved(history, one, led[1]):
             yield PASS, key
             continue
-        recorded = led[-1][0] in answering and _answers_recorded(history, one.partition, *led[-1])
+        recorded = led[0] in answering and _answers_recorded(history, one.partition, *led)
         yield (PASS if bounds and recorded else UNVERIFIABLE), key
 
 
@@ -228,7 +223,17 @@ def _answers_recorded(history: History, partition: int, node: int, epoch: int) -
     return requests_recorded_since(history, node, start_times(history).get((partition, epoch)))
 
 
-def _proved(history: History, one: Epoch, led_before: int) -> bool:
+def led_before(history: History, one: Epoch, skipped: Collection[tuple[int, int]]) -> tuple[int, int]:
+    """The leader before, and the leader epoch in which it led: the last one that had a leader which did not skip it."""
+    elected = leaders(history)
+    return [
+        (elected[one.partition, n], n)
+        for n in range(one.leader_epoch)
+        if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
+    ][-1]
+
+
+def proved(history: History, one: Epoch, led_before: int) -> bool:
     """Whether a broker had no more than the epoch begins with, though it had all that was committed.
 
     It was elected from the ISR or was a member of it, its log ended there, and it has run since the last epoch before that had a
