@@ -127,15 +127,18 @@ class _Return:
         covered = self.before.duration_ms + self.after.duration_ms
         return gap <= ADJACENT * covered or self.before.duration_ms >= SYNCHRONISED_MS
 
-    def shows_same_step(self, other: _Return) -> bool:
-        """Another log of the node went back at about that time, and by about as much if it does not print a time again."""
-        longer, shorter = max(self.lost_ms, other.lost_ms), min(self.lost_ms, other.lost_ms)
+    def is_at_time_of(self, other: _Return) -> bool:
+        """Another log of the node went back at about that time."""
         return (
             (self.file[0], self.node) == (other.file[0], other.node)
             and self.file != other.file
-            and abs(self.before.last_ms - other.before.last_ms) <= longer
-            and (other.overlap or longer - shorter <= ALIKE * longer)
+            and abs(self.before.last_ms - other.before.last_ms) <= max(self.lost_ms, other.lost_ms)
         )
+
+    def shows_same_step(self, other: _Return) -> bool:
+        """Another log of the node went back at about that time, and by about as much if it does not print a time again."""
+        longer, shorter = max(self.lost_ms, other.lost_ms), min(self.lost_ms, other.lost_ms)
+        return self.is_at_time_of(other) and (other.overlap or longer - shorter <= ALIKE * longer)
 
 
 def steps_of_joined_files(splits: Collection[Row]) -> set[StepId]:
@@ -172,7 +175,7 @@ def steps_of_joined_files(splits: Collection[Row]) -> set[StepId]:
     def is_of_clock(one: _Return) -> bool:
         if any(map(one.shows_same_step, of_clock)):
             return True
-        shown_by_others = any(map(one.shows_same_step, alone)) and not any(map(one.shows_same_step, rotated))
+        shown_by_others = any(map(one.shows_same_step, alone)) and not any(map(one.is_at_time_of, rotated))
         return one in alone and shown_by_others
 
     return {one.step for one in apart if one not in doubtful or not is_of_clock(one)}

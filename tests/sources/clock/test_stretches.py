@@ -119,6 +119,17 @@ def test_logs_that_were_joined_at_the_same_times_are_no_clock() -> None:
     assert steps_of_joined_files(rows[1:]) == set()
 
 
+def test_one_log_of_rotated_files_is_enough_however_long_its_files_are() -> None:
+    silent = [
+        part((33_000, 111_000), (9_000, 17_000), file="controller.log"),
+        part((52_000, 110_000), (1_000, 38_000), file="state-change.log"),
+    ]
+    assert steps_of_joined_files(silent) == set()
+    rotated = part((96_000, 116_500), (0, 95_500), file="kafka-request.log")
+    assert len(steps_of_joined_files([*silent, rotated])) == 3
+    assert steps_of_joined_files([*silent, {**rotated, "node": 2}]) == {step(file="kafka-request.log")}
+
+
 def test_another_log_prints_the_time_again() -> None:
     again = part((0, 2 * HOUR + MINUTE), (2 * MINUTE, 40 * MINUTE), file="controller.log")
     assert steps_of_joined_files([part(*WRONG_AT_BOOT), again]) == set()
