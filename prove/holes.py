@@ -421,11 +421,8 @@ def main(seeds: int, seed: int, batch: int, simulated: bool, captures: Path | No
                 f"{of_batch.stop - seed} copies, {passed:,} subjects of the last {len(of_batch)} pass; found: {len(found)}",
                 flush=True,
             )
-            print(
-                *(f"  {one.rule} {one.verdict} in {one.copy}: {one.observed}" for one in found[:MOST_PRINTED]),
-                sep="\n",
-                flush=True,
-            )
+            lines = Counter(f"{one.rule} {one.verdict} in {one.copy}: {one.observed}" for one in found)
+            print(*(f"  {count} {line}" for line, count in lines.most_common(MOST_PRINTED)), sep="\n", flush=True)
     print(*(f"{rule}: {count} where {what} are missing" for (rule, what), count in sorted(blamed.items())), sep="\n")
     sys.exit(1 if blamed else 0)
 
