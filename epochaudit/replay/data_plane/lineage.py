@@ -397,7 +397,8 @@ def _proof() -> dict[str, Column]:
         own["same_process"] & (own["process_epoch"] <= F.col("led_epoch"))
     )
     elected = (F.col("election") == "clean") | ((F.col("led_before") == F.col("node")) & (held == F.col("led_epoch")))
-    by_leader = F.when(holds(same_process & elected), F.col("node"))
+    has_old_log = own["created_ref"].isNull()  # a StopReplica deletes it while the process goes on
+    by_leader = F.when(holds(same_process & elected & has_old_log), F.col("node"))
     proves = F.filter(
         "members",
         lambda end: (
@@ -406,6 +407,7 @@ def _proof() -> dict[str, Column]:
             & (end["process_epoch"] <= F.col("led_epoch"))
             & (end["epoch_before"] < F.col("leader_epoch"))
             & end["start_offset"].isNotNull()
+            & end["created_ref"].isNull()
         ),
     )
     ends = F.transform(
