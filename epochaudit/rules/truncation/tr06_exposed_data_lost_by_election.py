@@ -48,7 +48,8 @@ class ExposedDataLostByElection(Rule):
     ## Evidence needed
     The leaders' "starts at leader epoch" lines. For the kind of election: the ISR just before it, from controller lines,
     LeaderAndIsr, AlterPartition responses or metadata records. For how far the partition was committed: Fetch responses, or
-    these lower bounds from default logs.
+    these lower bounds from default logs. The leader's line before a response shows its leader epoch. Where the leader's log begins
+    later, the request shows it: a broker serves a Fetch that states a leader epoch only if it has the same one (KIP-320).
 
     The high watermark with which a leader began an earlier epoch, with which a follower began to follow in this one (2.6+),
     or with which its log was loaded ("initial high watermark"). A follower's high watermark counts if its lines
