@@ -401,19 +401,16 @@ def main(seeds: int, seed: int, batch: int, simulated: bool, captures: Path | No
         for first in range(seed, seed + seeds, batch):
             with TemporaryDirectory() as folder, TemporaryDirectory() as others:
                 of_batch = range(first, min(first + batch, seed + seeds))
-                if simulated and breaches:
-                    written = written_histories(of_batch, Path(others))
-                    known = whole(spark, written)
-                    harmed = copies(written, of_batch, Path(folder), SHARES_OF_HISTORIES)
-                    found, passed = found_in(spark, [*harmed], passing=known.rules)
-                    found = [one for one in found if known.differs(one)]
-                elif simulated:
+                if simulated and not breaches:
                     rules = histories(of_batch, Path(folder))
                     found, passed = found_in(spark, [*rules], ("violation",))
                     judged = {copy.name: of_copy for copy, of_copy in rules.items()}
                     found = [one for one in found if one.rule in judged[one.copy]]
                 else:
-                    harmed = copies(recorded, of_batch, Path(folder), SHARES)
+                    if simulated:
+                        recorded = written_histories(of_batch, Path(others))
+                        known = whole(spark, recorded)
+                    harmed = copies(recorded, of_batch, Path(folder), SHARES_OF_HISTORIES if simulated else SHARES)
                     found, passed = found_in(spark, [*harmed], passing=known.rules)
                     found = [one for one in found if known.differs(one)]
             blamed.update((one.rule, one.copy.rpartition(" without ")[2].partition(" of ")[2]) for one in found)

@@ -9,7 +9,7 @@ from prove.history import NO_LEADER, History, Produced, Start
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import Epoch, epochs, lowest_start_between, unknown_between
 from prove.oracle.replication import requests_recorded_since, roles, start_times, starts_of
-from prove.oracle.truncation import led_before, proved
+from prove.oracle.truncation import led_before, led_epochs, proved
 from prove.oracle.verdicts import EXPOSED, PASS, UNVERIFIABLE, VIOLATION, Judged, place
 
 ALL = -1
@@ -24,7 +24,7 @@ def aw01(history: History) -> Judged:
     """
     lineage = list(epochs(history))
     answers = [*_answers(history, lineage)]
-    skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
+    led, begun = led_epochs(history, lineage), start_times(history)
     for one in lineage:
         own = [answer for answer in answers if answer.partition == one.partition]
         before = [answer for answer in own if answer.latest is not None and answer.latest < one.leader_epoch]
@@ -48,10 +48,9 @@ def aw01(history: History) -> Judged:
         ):
             yield UNVERIFIABLE, key
         else:
-            leader, epoch = led_before(history, one, skipped)
+            leader, epoch = led_before(led, one)
             written = any(answer.event.node == leader and answer.latest == epoch for answer in own)
-            begun = start_times(history).get((one.partition, epoch))
-            recorded = written or requests_recorded_since(history, leader, begun)
+            recorded = written or requests_recorded_since(history, leader, begun.get((one.partition, epoch)))
             yield (PASS if recorded or proved(history, one, epoch) else UNVERIFIABLE), key
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from prove.history import (
@@ -20,6 +20,7 @@ from prove.oracle.follower_ends import committed_by_followers
 from prove.oracle.leader_epoch_fence import lacks_a_line
 from prove.oracle.lineage import CLEAN, UNCLEAN, Epoch, epochs, leaders, lowest_start_between, unknown_between
 from prove.oracle.replication import (
+    PartitionEpoch,
     answered_fetches,
     began_at,
     requests_recorded_since,
@@ -178,7 +179,7 @@ def tr06(history: History) -> Judged:
     # also who refused all of them: its request log is there
     answering = {one.query.node for one in served(history, FETCH)}
     lineage = list(epochs(history))
-    skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
+    led = led_epochs(history, lineage)
     by_followers = list(committed_by_followers(history, lineage))
     for one in lineage:
         if one.leader == NO_LEADER:
@@ -202,11 +203,11 @@ def tr06(history: History) -> Judged:
             unsure = all(unknown_between(lineage, one.partition, epoch, one.leader_epoch) for epoch in lost)
             yield (VIOLATION if one.from_isr and not unsure else EXPOSED), key
             continue
-        led = led_before(history, one, skipped)
-        if proved(history, one, led[1]):
+        last = led_before(led, one)
+        if proved(history, one, last[1]):
             yield PASS, key
             continue
-        recorded = led[0] in answering and _answers_recorded(history, one.partition, *led)
+        recorded = last[0] in answering and _answers_recorded(history, one.partition, *last)
         yield (PASS if bounds and recorded else UNVERIFIABLE), key
 
 
@@ -223,14 +224,16 @@ def _answers_recorded(history: History, partition: int, node: int, epoch: int) -
     return requests_recorded_since(history, node, start_times(history).get((partition, epoch)))
 
 
-def led_before(history: History, one: Epoch, skipped: Collection[tuple[int, int]]) -> tuple[int, int]:
-    """The leader before, and the leader epoch in which it led: the last one that had a leader which did not skip it."""
-    elected = leaders(history)
-    return [
-        (elected[one.partition, n], n)
-        for n in range(one.leader_epoch)
-        if elected.get((one.partition, n), NO_LEADER) >= 0 and (one.partition, n) not in skipped
-    ][-1]
+def led_epochs(history: History, lineage: Iterable[Epoch]) -> dict[PartitionEpoch, int]:
+    """Who led in each leader epoch, without those that had no leader, and those that their leaders skipped."""
+    skipped = {(one.partition, one.leader_epoch) for one in lineage if one.never_begun}
+    return {key: leader for key, leader in leaders(history).items() if leader >= 0 and key not in skipped}
+
+
+def led_before(led: Mapping[PartitionEpoch, int], one: Epoch) -> tuple[int, int]:
+    """The leader before, and the leader epoch in which it led."""
+    epoch = max(n for partition, n in led if partition == one.partition and n < one.leader_epoch)
+    return led[one.partition, epoch], epoch
 
 
 def proved(history: History, one: Epoch, led_before: int) -> bool:

@@ -24,6 +24,7 @@ from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
+from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.replay.state.unknown_topics import with_existence
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 from epochaudit.spark.columns import let
@@ -273,6 +274,16 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
         "session_broken",
         *(f"session_{name}" for name in PLACE_OF_NODE),
     )
+
+
+def with_release_of_sessions(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Sets kafka_version for `sessions_lose_epochs`, where the node's log may have no line of the replica. Grain unchanged.
+
+    Needs: cluster, node, time_ms, api_version, session_epoch. Null for other Fetches, and if the release is not known.
+    """
+    rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
+    return rows.withColumn("kafka_version", F.when(is_old_incremental_fetch(), version)).drop("releases")
 
 
 def sessions_lose_epochs() -> Column:

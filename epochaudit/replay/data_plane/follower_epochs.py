@@ -22,7 +22,7 @@ from epochaudit.events.event_types import (
 )
 from epochaudit.events.views import PLACE, carried_ref, holds, of_types, ref
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import is_old_incremental_fetch, sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import sessions_lose_epochs, with_release_of_sessions
 from epochaudit.replay.data_plane.follower_answers import TO_FOLLOWERS, follower, position
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
@@ -30,7 +30,6 @@ from epochaudit.replay.state.leader_states import leader_states
 from epochaudit.replay.state.log_gaps import covered, lines_recorded, request_logs, server_log_gaps
 from epochaudit.replay.state.log_starts import log_starts
 from epochaudit.replay.state.places import of_first, of_last, then_by_place
-from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.replay.state.utc_nodes import with_utc, zone_margin_ms
 
 _CHANGES: Final = (ISR_UPDATED, ISR_EXPANDING, ISR_SHRINKING)
@@ -168,9 +167,7 @@ def _steps(events: DataFrame) -> DataFrame:
     """One row per (leader, follower, partition, leader epoch): first Fetch, first comparison, highest excess of a high watermark."""
     rows = of_types(events, *TO_FOLLOWERS).where(in_an_epoch() & F.col("partition").isNotNull() & is_user_topic())
     by_fetch, code = F.col("event_type") == FETCH, F.coalesce("error_code", F.lit(Errors.NONE))
-    version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
-    rows = rows.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
-    rows = rows.withColumn("kafka_version", F.when(is_old_incremental_fetch(), version)).where(~sessions_lose_epochs())
+    rows = with_release_of_sessions(rows, events).where(~sessions_lose_epochs())
     asked = F.when(~by_fetch, F.col("leader_epoch"))
     stated = F.greatest(asked, F.col("last_fetched_epoch"))
     stated = F.when(stated >= 0, stated)

@@ -15,12 +15,11 @@ from epochaudit.events.event_types import FETCH
 from epochaudit.events.views import PLACE, holds, of_types, ref
 from epochaudit.kafka.api_versions import FOLLOWER_FETCH_VERSION
 from epochaudit.kafka.errors import Errors
-from epochaudit.replay.data_plane.fetches import is_old_incremental_fetch, sessions_lose_epochs
+from epochaudit.replay.data_plane.fetches import sessions_lose_epochs, with_release_of_sessions
 from epochaudit.replay.data_plane.follower_answers import follower
 from epochaudit.replay.state.held_epochs import with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, with_identity
 from epochaudit.replay.state.places import of_last, then_by_place
-from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
 
 
@@ -60,12 +59,8 @@ def given_out(events: DataFrame) -> DataFrame:
         & (stated <= F.col("held_max"))
     )
     unlogged = ~F.col("line_before")
-    shown_by_request = (
-        unlogged & (F.col("current_leader_epoch") >= 0) & F.coalesce(~sessions_lose_epochs(), F.lit(False))
-    )
-    version = F.array_min(releases_at(at_ms=F.col("time_ms"))["version"])
-    served = with_held_epochs(rows, events).join(F.broadcast(releases(events)), ["cluster", "node"], "left")
-    served = served.withColumn("kafka_version", F.when(is_old_incremental_fetch(), version)).withColumns(
+    shown_by_request = unlogged & (F.col("current_leader_epoch") >= 0) & ~sessions_lose_epochs()
+    served = with_release_of_sessions(with_held_epochs(rows, events), events).withColumns(
         {
             "by_request": holds(shown_by_request),
             "leader_epoch": F.when(shown_by_lines, F.col("held_max")).when(

@@ -80,7 +80,7 @@ def _stated(events: DataFrame, epochs: DataFrame) -> DataFrame:
 
     Columns: cluster, node, topic_key, partition, stated (array of struct(leader_epoch, from_ms, until_ms): `given_out`), lines (array
     of struct(from_ms, is_leader, leader_epoch, previous_epoch): its lines), and recorded (array of the partition's leader epochs:
-    struct(leader_epoch, leader, least_start), with the lowest offset at which its leader is known to have begun or gone on).
+    struct(leader_epoch, leader, least_start), with the lowest offset at which its leader is known to have begun or restarted).
     """
     by_epoch = given_out(events).where("by_request").groupBy(*_REPLICA, "leader_epoch").agg(
         F.min("from_ms").alias("from_ms"), F.max("until_ms").alias("until_ms")
