@@ -106,7 +106,8 @@ def isr_changes(events: DataFrame) -> DataFrame:
                            partition was created again under its topic id
       state_leader_epoch, state_partition_epoch, state_leader, state_replicas, state_ref  of the newest of them
       in_tenure            (ZooKeeper) the newest state is of the node's latest election
-      certainly_stale      the request's leader epoch, or (KRaft) partition epoch, is lower than in the oldest of them
+      certainly_stale      the request's leader epoch, or (KRaft) partition epoch, is lower than in the oldest of them; (ZooKeeper) the
+                           controller had logged that one before the request arrived
       leader_epoch_behind, leader_epoch_ahead, partition_epoch_behind, partition_epoch_ahead  the request's epoch is lower,
                            or higher, than in some of them
       malformed            in some of them the sender is not the leader, or the leader may not request this ISR
@@ -228,6 +229,9 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
     leaders = F.array_distinct(F.filter("candidate_states", same)["leader"])
     # a ZooKeeper controller answers 0 if it has the requested state already, whatever the partition epoch
     older_partition_epoch = ~zookeeper & (F.col("oldest.partition_epoch") > partition_epoch)
+    # a controller reads the states that it finds when it is elected, and logs none of them
+    older_leader_epoch = F.col("oldest.leader_epoch") > epoch
+    begun_before = ~zookeeper | (F.col("oldest.time_ms") + SLACK_MS < from_ms)
     return rows.withColumns(
         {
             **{
@@ -242,7 +246,7 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
                 F.when(zookeeper & (F.col("newest.leader_epoch") == epoch), F.col("newest.leader")),
             ),
             "in_tenure": F.col("newest.controller_epoch") == _latest_election(to_ms),
-            "certainly_stale": (F.col("oldest.leader_epoch") > epoch) | older_partition_epoch,
+            "certainly_stale": (older_leader_epoch & begun_before) | older_partition_epoch,
             "leader_epoch_behind": F.col("newest.leader_epoch") > epoch,
             "leader_epoch_ahead": F.col("oldest.leader_epoch") < epoch,
             "partition_epoch_behind": F.col("newest.partition_epoch") > partition_epoch,
