@@ -18,6 +18,9 @@ from epochaudit.spark.memo import checkpointed
 OF_LINES: Final = ("state_change_log", "server_log")
 OF_STATE: Final = (*OF_LINES, "request_log")
 
+_LONGEST_SILENCE_MS: Final = 60_000
+"""A broker that runs gets requests more often, if only for metadata. While it shuts down, it writes lines, but gets no requests."""
+
 
 def gaps_so_far(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Column:
     """How many times files of these logs of a node are missing up to a row: what precedes the last of these gaps is not known.
@@ -122,18 +125,35 @@ def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
 
 
 def request_logs(events: DataFrame) -> DataFrame:
-    """One row per cluster: request_logs, array of struct(node, first_ms, gaps), as `request_log_gaps`, for `covered`."""
-    log = F.struct("node", "first_ms", "gaps")
-    return request_log_gaps(events).groupBy("cluster").agg(F.collect_list(log).alias("request_logs"))
+    """One row per cluster: request_logs, array of struct(node, first_ms, last_ms, gaps, ran_on_ms), for `covered`.
+
+    first_ms and gaps are those of `request_log_gaps`, last_ms is the last time in the log. ran_on_ms: time of the first line of the node's
+    other logs from _LONGEST_SILENCE_MS after that on. The broker ran on, but its requests were not logged, or that log was copied
+    before the others. Null without such a line.
+    """
+    last_ms = F.array_max(F.transform("gaps", lambda gap: gap["from_ms"]))
+    logs = request_log_gaps(events).withColumn("last_ms", last_ms)
+    lines = events.where(F.col("source").isin(*OF_LINES)).select("cluster", "node", "time_ms")
+    ends = F.broadcast(logs.select("cluster", "node", "last_ms"))
+    later = lines.join(ends, ["cluster", "node"]).where(F.col("time_ms") > F.col("last_ms") + _LONGEST_SILENCE_MS)
+    ran_on = later.groupBy("cluster", "node").agg(F.min("time_ms").alias("ran_on_ms"))
+    log = F.struct("node", "first_ms", "last_ms", "gaps", "ran_on_ms")
+    logs = logs.join(F.broadcast(ran_on), ["cluster", "node"], "left")
+    return logs.groupBy("cluster").agg(F.collect_list(log).alias("request_logs"))
 
 
 def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
     """Whether a node's request log is recorded from the first to the second of these times of its host. Needs: request_logs.
 
-    A log that ends before until_ms counts, unless a newer file is missing: nothing shows whether a request was logged after its end.
+    A log that ends between the two counts, as the broker may have stopped, unless a newer file is missing or the broker ran on.
     """
-    begins = F.exists("request_logs", lambda log: (log["node"] == node) & (log["first_ms"] <= from_ms))
-    return holds(begins) & ~files_missing(node, from_ms, until_ms)
+
+    def records(log: Column) -> Column:
+        ran_on = holds(log["ran_on_ms"] < until_ms)
+        return from_ms.between(log["first_ms"], log["last_ms"]) & ~ran_on
+
+    recorded = F.exists("request_logs", lambda log: (log["node"] == node) & records(log))
+    return holds(recorded) & ~files_missing(node, from_ms, until_ms)
 
 
 def files_missing(node: Column, from_ms: Column, until_ms: Column) -> Column:
