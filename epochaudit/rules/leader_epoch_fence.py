@@ -36,7 +36,7 @@ from epochaudit.rules.rule import (
 
 DELETED: Final = "the broker had deleted the replica, and no line shows that it created it again"
 HAD_DELETED: Final = "broker {node} had deleted its replica of {topic}-{partition}"
-EPOCH_LINE_MISSING: Final = "the broker's log does not state a later leader epoch that others state"
+EPOCH_LINE_MISSING: Final = "the broker's log has no line of a later leader epoch that other lines state"
 
 
 def _refused_the_wrong_way() -> tuple[Column, Column]:
@@ -152,6 +152,12 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
                 lines.asked,
                 "the broker's log states {held_max} at last, but other logs a later leader epoch: by its answer, it held that one",
             ),
+        ),
+        unverifiable(
+            refused & col("log_ended"),
+            "the broker's state-change.log ends before the request: it may have begun a later leader epoch",
+            expected=by_answer,
+            because=lines.held,
         ),
         unverifiable(
             refused & col("creating"),

@@ -74,7 +74,7 @@ def ff04(history: History) -> Judged:
             yield (PASS if start and start.leads else FENCED), of_query(event)
         elif (start and start.leads) or _reads_from_followers(history, event):
             yield PASS, of_query(event)
-        elif held is None or lacks_a_line(history, event, held):
+        elif held is None or lacks_a_line(history, event, held, stated=event.current_leader_epoch):
             yield UNVERIFIABLE, of_query(event)
         else:
             yield VIOLATION, of_query(event)
@@ -97,7 +97,7 @@ def ff03(history: History) -> Judged:
         known = query.replica_id in assigned.get((query.partition, start.leader_epoch), set())
         key = query.id, None, query.partition
         if query.error_code == 0:
-            unsure = not known and lacks_a_line(history, query, start.leader_epoch)
+            unsure = not known and lacks_a_line(history, query, start.leader_epoch, stated=query.current_leader_epoch)
             yield (PASS if known else UNVERIFIABLE if unsure else VIOLATION), key
         elif query.error_code in (6, 75) and not known:
             yield FENCED, key

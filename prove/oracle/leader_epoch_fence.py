@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from prove.history import FETCH, History, Key, ProcessStarts, Produced, Query
+from prove.history import (
+    FETCH,
+    LEADER_AND_ISR,
+    Control,
+    Decision,
+    Event,
+    History,
+    Key,
+    PartitionCreated,
+    ProcessStarts,
+    Produced,
+    Query,
+    Started,
+    since,
+)
 from prove.oracle.broker_memory import replayed
 from prove.oracle.replication import starts_of, states_epoch_before
 from prove.oracle.verdicts import FENCED, PASS, UNVERIFIABLE, VIOLATION, Judged
@@ -41,12 +55,17 @@ def fence(history: History, api: str, before_check: tuple[int, ...], *, newer: b
                 yield PASS, of_query(event)
             elif newer:
                 yield (UNVERIFIABLE if lacks_a_line(history, event, held) else VIOLATION), of_query(event)
+            elif lacks_a_line(history, event, held):
+                yield FENCED, of_query(event)
             else:
-                yield (FENCED if lacks_a_line(history, event, held) else VIOLATION), of_query(event)
+                yield (VIOLATION if _goes_on(history, event) else UNVERIFIABLE), of_query(event)
         elif code == wrong and beyond:
-            yield (UNVERIFIABLE if newer and lacks_a_line(history, event, held) else VIOLATION), of_query(event)
+            yield (
+                (UNVERIFIABLE if newer and lacks_a_line(history, event, held, stated=epoch) else VIOLATION),
+                of_query(event),
+            )
         elif code not in (right, wrong):
-            lacks = beyond and newer and lacks_a_line(history, event, held)
+            lacks = beyond and newer and lacks_a_line(history, event, held, stated=epoch)
             yield (UNVERIFIABLE if lacks else VIOLATION if beyond else PASS), of_query(event)
 
 
@@ -57,15 +76,37 @@ def _may_not_know(history: History, query: Query) -> bool:
     return (query.api == FETCH and query.replica_id >= 0) or max(lines, default=0) + LATE_MS >= query.arrived
 
 
+def _goes_on(history: History, event: Query | Produced) -> bool:
+    """Whether the broker's state-change.log has a line from after the answer."""
+    return any(
+        written > event.at for later in history.of(event.node) for written in _state_change_lines(later, history)
+    )
+
+
+def _state_change_lines(event: Event, history: History) -> Iterator[int]:
+    """Times of lines of state-change.log that an event leaves: of a control request the first one, and the last one since 2.7."""
+    if isinstance(event, Control) and event.seen and (event.partitions or event.error_code):
+        yield event.handled
+        if event.api == LEADER_AND_ISR and since(history.release.version, 2, 7):
+            yield event.finished
+    elif isinstance(event, Started | PartitionCreated) or (isinstance(event, Decision) and event.state):
+        yield event.at
+
+
 def of_query(event: Query) -> Key:
     return event.id, None if event.api == FETCH else event.topic, event.partition
 
 
-def lacks_a_line(history: History, event: Query | Produced, held: int, recorded: Iterable[int] = ()) -> bool:
+def lacks_a_line(
+    history: History, event: Query | Produced, held: int, recorded: Iterable[int] = (), *, stated: int = -1
+) -> bool:
     """Whether other brokers have started at a newer leader epoch, and no later line shows that the broker's log is complete up to it.
 
-    recorded: leader epochs that controllers began.
+    recorded: leader epochs that controllers began. stated: the leader epoch of the request or its answer, which counts if the broker's
+    state-change.log has no line from after it.
     """
+    if stated > held and not _goes_on(history, event):
+        return True
     others = {
         start.leader_epoch
         for other in history.events

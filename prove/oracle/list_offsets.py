@@ -63,5 +63,5 @@ def lo04(history: History) -> Judged:
         query, start = one.query, one.start
         if start is not None and query.error_code == 0 and query.version >= 4 and query.answered_epoch >= 0:
             ahead = query.answered_epoch > start.leader_epoch
-            unsure = ahead and lacks_a_line(history, query, start.leader_epoch)
+            unsure = ahead and lacks_a_line(history, query, start.leader_epoch, stated=query.answered_epoch)
             yield (UNVERIFIABLE if unsure else VIOLATION if ahead else PASS), place(query, query)

@@ -28,6 +28,7 @@ def oe03(history: History) -> Judged:
         if start is None or not one.leads or query.error_code:
             continue
         epoch, end, own = query.answered_epoch, query.end_offset, start.leader_epoch
+        stated = max(query.current_leader_epoch, query.epoch, epoch)
         later = [one.leader_epoch for one in recorded if one.partition == query.partition]
         if query.epoch > own:
             wrong = (epoch, end) != (-1, -1)
@@ -39,12 +40,14 @@ def oe03(history: History) -> Judged:
         else:
             if epoch < own and end > start.offset and epoch <= query.epoch:
                 verdict = _log_start_explains(history, query)
-                unsure = verdict == VIOLATION and lacks_a_line(history, query, own, later)
+                unsure = verdict == VIOLATION and lacks_a_line(history, query, own, later, stated=stated)
                 yield (UNVERIFIABLE if unsure else verdict), place(query, query)
                 continue
             if epoch == query.epoch < own and 0 <= end < begun.get((query.partition, epoch), 0):
                 verdict = PASS if end == 0 else _log_start_explains(history, query)
-                unsure = (query.partition, epoch) not in shown or lacks_a_line(history, query, own, later)
+                unsure = (query.partition, epoch) not in shown or lacks_a_line(
+                    history, query, own, later, stated=stated
+                )
                 unsure = verdict == VIOLATION and unsure
                 yield (UNVERIFIABLE if unsure else verdict), place(query, query)
                 continue
@@ -57,6 +60,9 @@ def oe03(history: History) -> Judged:
                 or end < begun.get((query.partition, epoch), 0)
                 or (query.epoch == own and epoch != own)
             )
+        if wrong and epoch <= query.epoch and lacks_a_line(history, query, own, later, stated=stated):
+            yield UNVERIFIABLE, place(query, query)
+            continue
         yield (VIOLATION if wrong else PASS), place(query, query)
 
 

@@ -102,8 +102,9 @@ def start_times(history: History) -> dict[PartitionEpoch, int]:
 def requests_recorded_since(history: History, node: int, at: int | None) -> bool:
     """Whether a node's request log begins at a time or before, and ends after it. False if the time is not known (None)."""
     requests = [one for one in history.of(node) if hasattr(one, "arrived")]
-    begins = at is not None and any(one.arrived <= at for one in requests)
-    return begins and any(one.at >= at for one in requests)
+    if at is None:
+        return False
+    return any(one.arrived <= at for one in requests) and any(one.at >= at for one in requests)
 
 
 def shown_starts(history: History) -> set[PartitionEpoch]:

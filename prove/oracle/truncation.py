@@ -56,7 +56,13 @@ def tr03(history: History) -> Judged:
         else:
             # a request is served only in the epoch that it states
             proven = query.current_leader_epoch == start.leader_epoch
-            unsure = beyond and not proven and lacks_a_line(history, query, start.leader_epoch)
+            unsure = (
+                beyond
+                and not proven
+                and lacks_a_line(
+                    history, query, start.leader_epoch, stated=max(query.epoch, query.current_leader_epoch)
+                )
+            )
             yield (UNVERIFIABLE if unsure else VIOLATION if beyond else PASS), key
 
 

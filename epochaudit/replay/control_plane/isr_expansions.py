@@ -450,7 +450,9 @@ def _with_missing_requests(rows: DataFrame, events: DataFrame) -> DataFrame:
     joined = joined.join(F.broadcast(last), ["cluster", "node", "topic", "partition"], "left")
     end_ms = F.coalesce("time_ms", F.when(F.col("deleted_ms") > _start_ms(), F.col("deleted_ms")))
     missing = holds(F.col("session_not_begun")) | end_ms.isNull() | gap_between(_start_ms(), end_ms)
-    return joined.withColumn("requests_missing", missing).drop("session_not_begun", "gaps", "first_ms", "deleted_ms")
+    return joined.withColumn("requests_missing", missing).drop(
+        "session_not_begun", "gaps", "first_ms", "last_ms", "deleted_ms"
+    )
 
 
 def _registered_meanwhile(events: DataFrame) -> DataFrame:

@@ -234,7 +234,9 @@ def _returned(events: DataFrame) -> DataFrame:
         "node", "last_arrival_ms", "last_response_leader_epoch", "last_correlation_id", "last_next_commit_ms",
         carried_ref("last").alias("ref"),
     )  # fmt: skip
-    answers = answers.join(F.broadcast(request_log_gaps(events).drop("first_ms")), ["cluster", "node"], "left")
+    answers = answers.join(
+        F.broadcast(request_log_gaps(events).drop("first_ms", "last_ms")), ["cluster", "node"], "left"
+    )
     answers = with_returns(answers, events, CONSUMER_OFFSETS)
     return _answered(answers.withColumn("file", F.col("last_file")).withColumn("answer", answer))
 

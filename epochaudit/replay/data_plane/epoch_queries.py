@@ -16,7 +16,7 @@ from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import CONSUMER_REPLICA_ID, LATEST_TIMESTAMP, READ_COMMITTED
 from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
-from epochaudit.replay.state.held_epochs import replica_starts, with_held_epochs
+from epochaudit.replay.state.held_epochs import line_missing, replica_starts, with_held_epochs
 from epochaudit.replay.state.incarnations import (
     is_user_topic,
     key_of_name,
@@ -90,7 +90,11 @@ def epoch_queries(events: DataFrame) -> DataFrame:
     served = with_deletions(served, deleted_replicas(events))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     served = served.withColumns(
-        {"leader_epoch": F.when(certain, F.col("held_max")), "group_id": F.lit(None).cast("string")}
+        {
+            "leader_epoch": F.when(certain, F.col("held_max")),
+            "epoch_line_missing": line_missing("current_leader_epoch", "asked_epoch", "response_leader_epoch"),
+            "group_id": F.lit(None).cast("string"),
+        }
     )
     of_partition = ["cluster", "topic_key", "partition"]
     starts = _starts(events).groupBy(*of_partition).agg(F.collect_list("start").alias("starts"))

@@ -20,7 +20,7 @@ from epochaudit.kafka.releases import release
 from epochaudit.replay.state.broken_sessions import SESSION, broken_sessions
 from epochaudit.replay.state.cluster_history import cluster_history
 from epochaudit.replay.state.deleted_replicas import deleted_replicas, with_deletions
-from epochaudit.replay.state.held_epochs import with_held_epochs
+from epochaudit.replay.state.held_epochs import line_missing, with_held_epochs
 from epochaudit.replay.state.incarnations import is_user_topic, topic_incarnations, topic_key, topic_keys, with_identity
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.places import PLACE_OF_NODE, of_last, then_by_place, with_refs
@@ -78,6 +78,7 @@ def fetches(events: DataFrame) -> DataFrame:
         rows.where(answered & ~F.col("in_request")).select(*_COLUMNS, ref().alias("fetch_ref")), events
     )
     served = with_deletions(with_held_epochs(listed.unionByName(left_to_session), events), deleted_replicas(events))
+    served = served.withColumn("epoch_line_missing", line_missing("current_leader_epoch"))
     certain = F.col("held_complete") & (F.col("held_min") == F.col("held_max"))
     passed = fence_passed()
     served = served.withColumns(

@@ -130,7 +130,7 @@ def group_generations(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     found = with_filtered(found, events).join(F.broadcast(request_log_gaps(events)), ["cluster", "node"], "left")
     missing = gap_between(F.col("given_ref.time_ms"), F.col("commit_ref.time_ms"))
-    found = found.withColumn("requests_missing", missing).drop("gaps", "first_ms")
+    found = found.withColumn("requests_missing", missing).drop("gaps", "first_ms", "last_ms")
     return with_coordinator_log(found, events, CONSUMER_OFFSETS)
 
 

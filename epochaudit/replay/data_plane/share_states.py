@@ -126,7 +126,7 @@ def share_states(events: DataFrame) -> DataFrame:
         f"requests_missing_since_{which}": gap_between(F.col(name)["time_ms"], F.col("request_ref.time_ms"))
         for which, name in since.items()
     }
-    return found.withColumns({**returned, **missing}).drop("returns", "gaps", "first_ms")
+    return found.withColumns({**returned, **missing}).drop("returns", "gaps", "first_ms", "last_ms")
 
 
 def _newer_read(after: Callable[[Column], Column]) -> Column:

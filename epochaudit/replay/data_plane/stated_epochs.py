@@ -37,7 +37,7 @@ def with_stated_epochs(rows: DataFrame, offset: Column, led: Column, events: Dat
                      ANY_EPOCH without these, or if a later epoch up to this one may have removed the records up to the offset
     """
     rows = rows.join(F.broadcast(_stated(events, epochs)), list(_REPLICA), "left")
-    rows = rows.join(F.broadcast(state_change_log_gaps(events)), ["cluster", "node"], "left")
+    rows = rows.join(F.broadcast(state_change_log_gaps(events).drop("last_ms")), ["cluster", "node"], "left")
     last = F.col("last_ms")
     highest = F.array_max("stated")
     afterwards = F.filter("stated", lambda one: one["until_ms"] - REQUEST_LINE_LAG_MS >= last)

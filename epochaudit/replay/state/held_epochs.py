@@ -16,7 +16,7 @@ Clock: one host. Times of the lines are compared only with times of requests of 
 from __future__ import annotations
 
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -44,7 +44,7 @@ from epochaudit.replay.state.incarnations import (
     topic_keys,
     with_identity,
 )
-from epochaudit.replay.state.log_gaps import OF_LINES, gaps_so_far
+from epochaudit.replay.state.log_gaps import OF_LINES, gaps_so_far, request_log_gaps, state_change_log_gaps
 from epochaudit.replay.state.partition_states import OF_RECORD, OF_REQUEST, partition_states
 from epochaudit.replay.state.releases import releases, releases_at
 from epochaudit.spark.memo import checkpointed
@@ -95,7 +95,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
         .withColumn("leaders_only_to", F.when(F.col("leads"), _process_of(F.col("follows_ms"))))
         .drop("leads", "follows_ms")
     )
-    lines = with_identity(_with_topic_ids(_with_handler_end(events)), topic_incarnations(events))
+    lines = with_identity(_with_topic_ids(_with_handler_end(events), events), topic_incarnations(events))
     lines = lines.join(F.broadcast(nodes), ["cluster", "node"], "left").where(
         event_type.isin(*STARTS, PARTITION_CREATED)
         | ((F.col("from_ms") < F.col("leaders_only_to")) & F.col("followed"))
@@ -154,7 +154,7 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
     ).drop("finished_ms", "next_delta_ms")
 
 
-def _with_topic_ids(rows: DataFrame) -> DataFrame:
+def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
     """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
 
     Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later. Of the
@@ -176,9 +176,15 @@ def _with_topic_ids(rows: DataFrame) -> DataFrame:
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
     up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    placed = placed.withColumns(
-        {"gaps_so_far": gaps_so_far(up_to_here), "line_gaps": gaps_so_far(up_to_here, OF_LINES)}
+    # files of the request log may be missing up to a request of another kind
+    placed = placed.join(
+        F.broadcast(request_log_gaps(events).select("cluster", "node", "gaps")), ["cluster", "node"], "left"
     )
+    begun = F.filter("gaps", lambda gap: gap["missing"] & (gap["from_ms"] < F.col("from_ms")))
+    line_gaps = gaps_so_far(up_to_here, OF_LINES)
+    placed = placed.withColumns(
+        {"gaps_so_far": line_gaps + F.coalesce(F.size(begun), F.lit(0)), "line_gaps": line_gaps}
+    ).drop("gaps")
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
     of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_gaps")
@@ -241,6 +247,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
                  had held; until it has started an epoch
       successor  the last of their successors
       releases   of the node, as in `releases`
+      log_end_ms  time of the last line of the node's state-change.log
     """
     keyed = replica_starts(events).withColumn("following", _next_start())
     keyed = keyed.join(F.broadcast(_deletions(events)), ["cluster", "node", "topic", "partition"], "left")
@@ -271,7 +278,8 @@ def held_epochs(events: DataFrame) -> DataFrame:
         .agg(F.collect_list(entry).alias("held"), F.collect_list(_recreation()).alias("recreations"))
         .withColumn("successor", F.array_max(F.col("held")["successor"]))
     )
-    return held.join(F.broadcast(releases(events)), ["cluster", "node"], "left")
+    ends = state_change_log_gaps(events).select("cluster", "node", F.col("last_ms").alias("log_end_ms"))
+    return held.join(F.broadcast(releases(events).join(ends, ["cluster", "node"], "full")), ["cluster", "node"], "left")
 
 
 def _deletions(events: DataFrame) -> DataFrame:
@@ -386,7 +394,7 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
     """One row per (cluster, node, topic_key, partition) and interval in which the replica held one epoch and nothing changed.
 
     Columns: stable_from_ms, stable_to_ms (both inclusive), and stable, the epoch: struct(leader_epoch, is_leader, topic, topic_id,
-    ref, outdated, successor, version, later); version and later are kafka_version and held_later of `with_held_epochs`.
+    ref, outdated, successor, log_end_ms, version, later); version and later are kafka_version and held_later of `with_held_epochs`.
     Nearly all requests arrive and are answered within one of a few such intervals. They need neither the list of epochs nor a
     search in it.
     """
@@ -405,8 +413,8 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
     )
     own = F.col("own")
     stable = F.struct(
-        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref", "outdated")), "successor",
-        _kafka_version(within).alias("version"), _held_later(within).alias("later"),
+        *(own[name].alias(name) for name in ("leader_epoch", "is_leader", "topic", "topic_id", "ref", "outdated")),
+        "successor", "log_end_ms", _kafka_version(within).alias("version"), _held_later(within).alias("later"),
     )  # fmt: skip
     return (
         intervals.withColumn("possible", indexes)
@@ -494,6 +502,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
       led_just_before      the node led in some epoch from REQUEST_LINE_LAG_MS before the request on
       held_complete        the epoch at arrival is known, so that the node can have held no other
       epoch_line_missing   a later epoch is recorded elsewhere, but not in the node's log: the node may have held it
+      log_ended            the node's state-change.log has no line from after the answer: it may have been copied before the request log
       held_leader          the node was leader in all these epochs
       led_max              the highest of these epochs in which the node was leader; null: none
       held_ref             the last line that starts held_max; leads_in_highest: it starts a leader
@@ -515,12 +524,21 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     searched = with_stable.join(
         F.broadcast(held_epochs(events)).alias("other"), _same_replica() & stable.isNull(), "left"
     )
-    searched = searched.select("rows.*", "held", "recreations", "successor", "releases")
+    searched = searched.select("rows.*", "held", "recreations", "successor", "log_end_ms", "releases")
     return (
         searched.withColumn("possible", F.when(stable.isNull(), _possible(GRAIN_MS)))
         .withColumns(_held_columns(stable))
-        .drop("topic_key", "held", "recreations", "possible", "releases", "stable")
+        .drop("topic_key", "held", "recreations", "possible", "log_end_ms", "releases", "stable")
     )
+
+
+def line_missing(*stated: str) -> Column:
+    """epoch_line_missing, also for an epoch that the request or its answer states (columns), if the node's log may have ended before.
+
+    Needs: the columns of `with_held_epochs`.
+    """
+    newer = [holds(F.col(name) > F.col("held_max")) for name in stated]
+    return F.col("epoch_line_missing") | (F.col("log_ended") & reduce(or_, newer))
 
 
 def _same_replica() -> Column:
@@ -555,6 +573,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "held_ref": when_stable(stable["ref"], highest["ref"]),
         "leads_in_highest": when_stable(stable["is_leader"], highest["is_leader"]),
         "epoch_line_missing": holds(when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"]))),
+        "log_ended": holds(when_stable(stable["log_end_ms"], F.col("log_end_ms")) <= F.col("time_ms")),
         "held_complete": stable.isNotNull() | holds(settled),
         "deleting": stable.isNull() & holds(F.exists("possible", lambda e: _may_have_deleted(e, F.col("time_ms")))),
         "started_ref": when_stable(stable["ref"], _last_line()),

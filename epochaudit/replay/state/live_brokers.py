@@ -145,9 +145,10 @@ def _of_lines(body: Callable[[Column, Column, Column], Column]) -> Column:
     """body(before, during, begins_ms), for entries of known_live_brokers.
 
     They are those that the node wrote since it became the answering controller: before the request, and during it. begins_ms is the
-    time of the first one if older lines since its election may be missing, else null. A line does not count after a missing file of the controller's log: what changed since is not known. The controller's first list of a tenure
-    counts as before the request if the node was elected before: it answers nothing until it has read which brokers are live
-    (KafkaController.onControllerFailover, initializeControllerContext).
+    time of the first one if older lines since its election may be missing, else null. A line does not count after a missing file of
+    the controller's log: what changed since is not known. The controller's first list of a tenure counts as before the request if the
+    node was elected before: it answers nothing until it has read which brokers are live (KafkaController.onControllerFailover,
+    initializeControllerContext).
     """
 
     def of_controller(tenure: Column) -> Column:

@@ -35,9 +35,9 @@ def gaps_so_far(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> 
 def request_log_gaps(events: DataFrame) -> DataFrame:
     """One row per node with a request log. Clock: the node's host.
 
-    Needs: the events table. Columns: cluster, node, first_ms (the earliest time in the log), and gaps, array of struct(from_ms,
-    until_ms, missing): the last time before missing files, and the first one after them; FOREVER after the last file. missing: files
-    are missing there, by their numbers; false where the log just ends.
+    Needs: the events table. Columns: cluster, node, first_ms and last_ms (the first and the last time in the log), and gaps, array of
+    struct(from_ms, until_ms, missing): the last time before missing files, and the first one after them; FOREVER after the last file.
+    missing: files are missing there, by their numbers; false where the log just ends.
     """
     return _gaps(_without_gaps(_of_source(events, "request_log")))
 
@@ -46,7 +46,7 @@ def request_log_gaps(events: DataFrame) -> DataFrame:
 def server_log_gaps(events: DataFrame) -> DataFrame:
     """One row per node with a server.log. Clock: the node's host.
 
-    Needs: the events table. Columns: as `request_log_gaps`, but without the time after the last file, unless a newer one is
+    Needs: the events table. Columns: as `request_log_gaps`, but gaps without the time after the last file, unless a newer one is
     missing: a log may be quiet for hours.
     """
     return _gaps_of_lines(events, "server_log")
@@ -100,9 +100,9 @@ def _without_gaps(rows: DataFrame, *of_log: str) -> DataFrame:
 
 
 def _gaps(runs: DataFrame, *of_log: str) -> DataFrame:
-    """One row per log: first_ms, and gaps, the array of its runs' gaps that are not null."""
+    """One row per log: first_ms, last_ms, and gaps, the array of its runs' gaps that are not null."""
     return runs.groupBy("cluster", "node", *of_log).agg(
-        F.min("first_ms").alias("first_ms"), F.collect_list("gap").alias("gaps")
+        F.min("first_ms").alias("first_ms"), F.max("last_ms").alias("last_ms"), F.collect_list("gap").alias("gaps")
     )
 
 
@@ -127,12 +127,11 @@ def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
 def request_logs(events: DataFrame) -> DataFrame:
     """One row per cluster: request_logs, array of struct(node, first_ms, last_ms, gaps, ran_on_ms), for `covered`.
 
-    first_ms and gaps are those of `request_log_gaps`, last_ms is the last time in the log. ran_on_ms: time of the first line of the node's
-    other logs from _LONGEST_SILENCE_MS after that on. The broker ran on, but its requests were not logged, or that log was copied
-    before the others. Null without such a line.
+    All but ran_on_ms are those of `request_log_gaps`. ran_on_ms: time of the first line of the node's other logs from
+    _LONGEST_SILENCE_MS after last_ms on. The broker ran on, but its requests were not logged, or that log was copied before the others.
+    Null without such a line.
     """
-    last_ms = F.array_max(F.transform("gaps", lambda gap: gap["from_ms"]))
-    logs = request_log_gaps(events).withColumn("last_ms", last_ms)
+    logs = request_log_gaps(events)
     lines = events.where(F.col("source").isin(*OF_LINES)).select("cluster", "node", "time_ms")
     ends = F.broadcast(logs.select("cluster", "node", "last_ms"))
     later = lines.join(ends, ["cluster", "node"]).where(F.col("time_ms") > F.col("last_ms") + _LONGEST_SILENCE_MS)
