@@ -290,7 +290,9 @@ def _removal() -> dict[str, Column]:
     of_log = F.filter("sightings", lambda s: s["node"].isNull() & (s["topic_id"] == F.col("topic_id")))
     place, removed_ms = F.get(of_log, F.lit(0))["deleted"], F.col("topic_removed_ms")
     is_removed, forever = ~F.col("zookeeper") & removed_ms.isNotNull(), F.lit(FOREVER)
-    maybe = is_removed & can_have_had(place, forever, removed_ms, forever)
+    # the record of an accepted change shows where the controller was
+    wrote_before = holds(F.col("committed.place") < place)
+    maybe = is_removed & ~wrote_before & can_have_had(place, forever, removed_ms, forever)
     never_known = F.col("log_whole") & ~F.col("topic_known")
     one_topic = F.col("log_whole") & F.col("topic_id").isNotNull() & ~holds(F.col("ambiguous_name")) & ~maybe
     without_state = F.coalesce(F.size("candidate_states"), F.lit(0)) <= 0
