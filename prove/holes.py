@@ -1,10 +1,10 @@
 """python -m prove.holes: take parts out of healthy clusters' logs at random, and audit what is left: nothing may be found.
 
 Of recorded captures, copies lack rotated files, which shows in their numbers, or single lines, which shows nowhere (docs/limits.md), or
-the older lines of all but request logs. In others nothing is missing: rotated files are joined by their names, a log is appended to
-itself, or two files share lines. Captures are healthy if their truth has no finding. Of simulated histories without a planted breach
-(`--histories`), whole logs are missing, too, or the beginnings, ends or middles of logs. There a breach may not be found; what an
-unclean election lost is exposed, with and without holes.
+the older lines of all but request logs, or the ends of request logs, or all that some of the nodes have. In others nothing is missing:
+rotated files are joined by their names, a log is appended to itself, or two files share lines. Captures are healthy if their truth has no
+finding. Of simulated histories without a planted breach (`--histories`), whole logs are missing, too, or the beginnings, ends or middles
+of logs. There a breach may not be found; what an unclean election lost is exposed, with and without holes.
 
 `--breaches` takes captures, or histories, in which something is found. A copy may have fewer findings than the whole, but no other
 subject may be found by a rule, and no subject that is found in the whole may pass: what is missing makes it unverifiable.
@@ -50,16 +50,19 @@ DUMP: Final = ".dump.txt"
 SEGMENT: Final = b"Dumping metadata/__cluster_metadata-0/%020d.log\nLog starting offset: %d\n"
 OFFSETS: Final = re.compile(rb"baseOffset: (\d+) lastOffset: (\d+)")
 PIECES: Final = 8
+NODES: Final = ("broker-", "controller-", "node-")
+"""How the folders of nodes begin."""
 # a copy may lack what states the topic's id
 _SUBJECT: Final = tuple(name for name in SUBJECT if name not in ("cluster", "topic_id"))
 SHARES: Final = {
-    "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "older lines": (0.3, 0.7, 1.0),
+    "files": (0.1, 0.3, 0.5), "lines": (0.002, 0.02, 0.1), "older lines": (0.3, 0.7, 1.0), "ends of request logs": (0.3, 0.7, 1.0),
+    "nodes": (0.2, 0.5),
     "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip
 """What is done to the logs of captures, and to which parts of all. The last three are files that are put together in other ways."""
 SHARES_OF_HISTORIES: Final = {
     "files": (0.1, 0.3, 0.5), "logs": (0.1, 0.3, 0.5), "beginnings": (0.3, 0.7), "older lines": (0.3, 0.7, 1.0), "ends": (0.3, 0.7),
-    "middles": (0.3, 0.7),
+    "middles": (0.3, 0.7), "ends of request logs": (0.3, 0.7, 1.0), "nodes": (0.2, 0.5),
     "joined": (0.3, 1.0), "again": (0.3, 1.0), "overlap": (0.3, 1.0),
 }  # fmt: skip
 """The same of histories. A log's beginning or end is at most that part of it."""
@@ -102,8 +105,16 @@ def without_beginning(lines: list[bytes], share: float, chance: random.Random) -
 
 def without_older_lines(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
     """As `without_beginning`, but request logs stay whole: what they show goes back further than what brokers log of their states."""
-    of_requests = any(b"Completed request:" in line for line in lines)
-    return {"": lines} if of_requests else without_beginning(lines, share, chance)
+    return {"": lines} if _of_requests(lines) else without_beginning(lines, share, chance)
+
+
+def without_last_requests(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
+    """As `without_end`, but only request logs: their logger was switched off, or they were copied before the others."""
+    return without_end(lines, share, chance) if _of_requests(lines) else {"": lines}
+
+
+def _of_requests(lines: list[bytes]) -> bool:
+    return any(b"Completed request:" in line for line in lines)
 
 
 def without_end(lines: list[bytes], share: float, chance: random.Random) -> dict[str, list[bytes]]:
@@ -163,8 +174,23 @@ Harm = Callable[[list[bytes], float, random.Random], dict[str, list[bytes]]]
 HARMS: Final[dict[str, Harm]] = {
     "files": without_pieces, "lines": without_lines, "logs": without_log, "beginnings": without_beginning,
     "older lines": without_older_lines, "ends": without_end, "middles": without_middle, "joined": joined_by_name, "again": appended_again,
-    "overlap": overlapping_files,
+    "overlap": overlapping_files, "ends of request logs": without_last_requests,
 }  # fmt: skip
+
+
+def copy_of(source: Path, target: Path, what: str, share: float, seed: int) -> None:
+    """A copy of a capture with one of the harms of SHARES or SHARES_OF_HISTORIES."""
+    if what == "nodes":
+        without_nodes(source, target, share, random.Random(seed))
+    else:
+        with_holes(source, target, HARMS[what], share, seed)
+
+
+def without_nodes(source: Path, target: Path, share: float, chance: random.Random) -> None:
+    """A copy of a capture that lacks all files of this share of its nodes, of one at least, but not of all."""
+    nodes = sorted(folder.name for folder in source.iterdir() if folder.name.startswith(NODES))
+    count = min(max(1, round(share * len(nodes))), len(nodes) - 1)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*chance.sample(nodes, count)))
 
 
 def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int) -> int:
@@ -179,8 +205,9 @@ def with_holes(source: Path, target: Path, harmed: Harm, share: float, seed: int
             if left_of_dump:
                 copy.write_bytes(left_of_dump)
             continue
-        is_segment = path.stem.isdigit()  # of the metadata log: it has no lines
-        if path.suffix != ".log" or is_segment or not path.parent.name.startswith(("broker-", "controller-", "node-")):
+        is_segment = path.stem.isdigit()  # of a partition's log: it has no lines
+        of_node = path.relative_to(source).parts[0].startswith(NODES)
+        if path.suffix != ".log" or is_segment or not of_node:
             shutil.copy(path, copy)
             continue
         left = harmed(path.read_bytes().splitlines(keepends=True), share, chance)
@@ -258,7 +285,7 @@ def copies(
         name, what = chance.choice(sorted(captures)), chance.choice(sorted(shares))
         share = chance.choice(shares[what])
         copy = folder / f"{seed} {name} without {share} of {what}"
-        with_holes(captures[name], copy, HARMS[what], share, seed)
+        copy_of(captures[name], copy, what, share, seed)
         yield copy
 
 
@@ -286,7 +313,7 @@ def histories(
         copy = folder / f"{seed} {history.release.kind} {history.release.version} without {share} of {what}"
         with TemporaryDirectory() as whole:
             write(history, Path(whole))
-            with_holes(Path(whole), copy, HARMS[what], share, seed)
+            copy_of(Path(whole), copy, what, share, seed)
         rules[copy] = RULES_OF[history.release.kind]
     return rules
 

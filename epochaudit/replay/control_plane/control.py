@@ -81,6 +81,9 @@ _REFERRED_COLUMNS: Final = (
 # that time, and may therefore be as much after the request's own "Handling" line.
 _WRITING_LAG_MS: Final = 2_000
 
+# The second request on a first connection; a connection that fails may need another request for the broker's API versions.
+_FIRST_NUMBER: Final = 2
+
 # How long after "Received LeaderAndIsr request" its partitions may start: one request may bring thousands of them.
 _STARTING_MS: Final = 60_000
 
@@ -286,12 +289,20 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
 
 
 def _follows_a_gap() -> Column:
-    """The row begins a control request, and the one before it on the connection is missing; null where it is the first."""
+    """The row begins a control request, and the one before it is missing.
+
+    That is one on its connection, or any at all of the controller in its epoch: it begins to number them for a broker when it is elected
+    (ControllerChannelManager.addNewBroker), with one for the broker's API versions.
+    """
     lower = Window.partitionBy("cluster", "node", "connection").orderBy("correlation_id")
     previous = F.max("correlation_id").over(lower.rangeBetween(Window.unboundedPreceding, -1))
     missing = F.col("connection").isNotNull() & (F.col("correlation_id") > previous + 1)
-    begins = F.col("event_type").isin(*REQUESTS) & (F.col("partition_row") == 0)
-    return begins & missing
+    of_controller = Window.partitionBy("cluster", "node", "controller_id", "controller_epoch")
+    is_request = F.col("event_type").isin(*REQUESTS)
+    lowest = F.min(F.when(is_request, F.col("correlation_id"))).over(of_controller)
+    begins_late = (F.col("correlation_id") == lowest) & (lowest > _FIRST_NUMBER)
+    begins = is_request & (F.col("partition_row") == 0)
+    return begins & (holds(missing) | holds(begins_late))
 
 
 def _apply_ms() -> Column:

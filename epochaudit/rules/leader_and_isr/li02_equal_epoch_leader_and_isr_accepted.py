@@ -10,6 +10,7 @@ from epochaudit.events.event_types import LEADER_AND_ISR
 from epochaudit.events.views import holds
 from epochaudit.kafka.errors import Errors
 from epochaudit.rules.leader_and_isr.follower_lines import refused_at_the_accepted_epoch
+from epochaudit.rules.reasons import CONTROL_REQUESTS_MISSING
 from epochaudit.rules.rule import LOW, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
 
@@ -30,7 +31,8 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
     ## What is allowed
     11 is routine: every new controller sends all partitions again and gets this answer. 0 is right if a KRaft controller
     sends the request during a migration, if it brings a topic id that the log lacks, and if it lacks a topic id that the
-    log has (KAFKA-13394).
+    log has (KAFKA-13394). Where a number of the controller's requests is missing, a request is, which may have deleted the replica:
+    then 0 is unverifiable.
 
     ## What to do
     Check in `epochaudit timeline TOPIC-PARTITION` that leader, ISR and log end are as before; then nothing needs
@@ -86,6 +88,7 @@ class EqualEpochLeaderAndIsrAccepted(Rule):
                 id_changes,
                 expected="error {NONE}: one of the LeaderAndIsr and the one before has a topic id, the other none",
             ),
+            unverifiable(col("requests_missing_since_installed"), CONTROL_REQUESTS_MISSING),
             unverifiable(
                 col("ordered_by") == "time",
                 "the request has no line in state-change.log, so its place among the others is not certain",
