@@ -158,7 +158,7 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
     """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
 
     Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later. Of the
-    newest files only state-change.log is asked for.
+    newest files only those of the log with the lines count.
     Completes topic_id: with the id that the node last logged or accepted for the partition, unless files are missing since, or the
     replica has begun at epoch 0 since: then it may be of another topic, of which no line is recorded.
     """
@@ -188,7 +188,9 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
     of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_gaps")
-    cut_off = F.max((F.col("source") == "state_change_log") & holds(F.col("newer_missing"))).over(of_run)
+    # up to 2.5 these lines are in server.log
+    has_starts = (F.col("source") == "state_change_log") | F.col("event_type").isin(*STARTS)
+    cut_off = F.max(has_starts & holds(F.col("newer_missing"))).over(of_run)
     last_line = F.max(F.when(F.col("source").isin(*OF_LINES), F.col("from_ms"))).over(of_run)
     return placed.withColumns(
         {

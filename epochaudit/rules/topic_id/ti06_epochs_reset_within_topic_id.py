@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
+from epochaudit.events.views import holds
+from epochaudit.replay.state.inferred_topic_ids import is_inferred
 from epochaudit.replay.state.partition_states import OF_CONTROLLER, OF_RECORD
 from epochaudit.rules.rule import HIGH, Branch, Rule, first_of, passed, rule, unverifiable, violation
 
@@ -30,7 +32,7 @@ class EpochsResetWithinTopicId(Rule):
 
     ## Evidence needed
     The metadata log; or controllers' state-change.log, and a request log with the topic's ids. Before 2.8 there are no ids,
-    and only a recorded deletion shows that the topic is another.
+    and only a recorded deletion shows that the topic is another: without one the state is unverifiable.
 
     ## What is allowed
     Deletion and re-creation: a new id starts at 0. Snapshots repeat states.
@@ -68,7 +70,8 @@ class EpochsResetWithinTopicId(Rule):
             ),
             passed(restated, expected="the state before once more, or a later one", because=(*_HAD, _NEXT)),
             violation(col("scope") == OF_RECORD),
-            violation(col("same_topic_id")),
+            # an inferred id stands for all topics between which no deletion is recorded
+            violation(col("same_topic_id") & ~holds(is_inferred(col("topic_id")))),
             passed(
                 col("another_topic_id") | col("deleted_before"),
                 expected="no epoch below that of the state before, or another topic",
