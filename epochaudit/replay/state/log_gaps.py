@@ -144,12 +144,13 @@ def request_logs(events: DataFrame) -> DataFrame:
 def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
     """Whether a node's request log is recorded from the first to the second of these times of its host. Needs: request_logs.
 
-    A log that ends between the two counts, as the broker may have stopped, unless a newer file is missing or the broker ran on.
+    A log that ends between the two counts, as the broker may have stopped, unless a newer file is missing or the broker ran on, if only
+    after a restart: then its log did not end with it.
     """
 
     def records(log: Column) -> Column:
-        ran_on = holds(log["ran_on_ms"] < until_ms)
-        return from_ms.between(log["first_ms"], log["last_ms"]) & ~ran_on
+        reaches = (until_ms <= log["last_ms"]) | log["ran_on_ms"].isNull()
+        return from_ms.between(log["first_ms"], log["last_ms"]) & reaches
 
     recorded = F.exists("request_logs", lambda log: (log["node"] == node) & records(log))
     return holds(recorded) & ~files_missing(node, from_ms, until_ms)
