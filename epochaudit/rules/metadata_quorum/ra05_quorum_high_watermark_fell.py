@@ -22,7 +22,8 @@ class QuorumHighWatermarkFell(Rule):
     it has lost committed metadata, and brokers hold elections, topics and configurations that no controller knows any more.
 
     ## Evidence needed
-    Request logs of the controllers in JSON, of two epochs.
+    Request logs of the controllers in JSON, of two epochs. If a log begins within an epoch, lower high watermarks of it may have been
+    given out before.
 
     ## What is allowed
     A new leader states -1 until it has committed a record of its own epoch; such answers do not count. Within one epoch,
@@ -53,7 +54,7 @@ class QuorumHighWatermarkFell(Rule):
     def verdict(self) -> tuple[Branch, ...]:
         falls = col("low") < col("earlier_high")
         return first_of(
-            passed(~falls, observed="{low} is the lowest"),
+            passed(~falls, observed="{low} is the lowest recorded"),
             maybe_formatted_anew(falls),
             otherwise=violation(),
         )
