@@ -81,7 +81,7 @@ _REFERRED_COLUMNS: Final = (
 # that time, and may therefore be as much after the request's own "Handling" line.
 _WRITING_LAG_MS: Final = 2_000
 
-# The second request on a first connection; a connection that fails may need another request for the broker's API versions.
+# A controller's first request to a broker asks for its API versions and has number 0. A connection that fails may need another such one.
 _FIRST_NUMBER: Final = 2
 
 # How long after "Received LeaderAndIsr request" its partitions may start: one request may bring thousands of them.
@@ -291,8 +291,8 @@ def _anchored(rows: DataFrame, place: Column) -> DataFrame:
 def _follows_a_gap() -> Column:
     """The row begins a control request, and the one before it is missing.
 
-    That is one on its connection, or any at all of the controller in its epoch: it begins to number them for a broker when it is elected
-    (ControllerChannelManager.addNewBroker), with one for the broker's API versions.
+    That is one on its connection, or, if the row is the controller's first one in its epoch, any before it: a controller that is elected
+    numbers its requests to a broker from 0 on (ControllerChannelManager.addNewBroker).
     """
     lower = Window.partitionBy("cluster", "node", "connection").orderBy("correlation_id")
     previous = F.max("correlation_id").over(lower.rangeBetween(Window.unboundedPreceding, -1))

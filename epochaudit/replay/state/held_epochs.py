@@ -176,7 +176,7 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
         "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
     )
     up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # files of the request log may be missing up to a request of another kind
+    # the first request after missing files may be of another kind, which has no row here
     placed = placed.join(
         F.broadcast(request_log_gaps(events).select("cluster", "node", "gaps")), ["cluster", "node"], "left"
     )

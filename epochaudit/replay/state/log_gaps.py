@@ -19,7 +19,7 @@ OF_LINES: Final = ("state_change_log", "server_log")
 OF_STATE: Final = (*OF_LINES, "request_log")
 
 _LONGEST_SILENCE_MS: Final = 60_000
-"""A broker that runs gets requests more often, if only for metadata. While it shuts down, it writes lines, but gets no requests."""
+"""While a broker runs, requests come more often, if only for metadata. While it shuts down, it writes lines, but answers none."""
 
 
 def gaps_so_far(up_to_here: WindowSpec, sources: Collection[str] = OF_STATE) -> Column:
@@ -124,6 +124,7 @@ def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
     return holds((F.col("first_ms") <= from_ms) & ~gap)
 
 
+@checkpointed
 def request_logs(events: DataFrame) -> DataFrame:
     """One row per cluster: request_logs, array of struct(node, first_ms, last_ms, gaps, ran_on_ms), for `covered`.
 

@@ -21,7 +21,9 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
 
     ## Evidence needed
     The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
-    request of the session that last listed them. For incremental Fetches below version 12: the broker's version.
+    request of the session that last listed them. For incremental Fetches below version 12: the broker's version. If no line
+    of the broker's state-change.log is later than the request, that log may have been copied first: 74 for its last epoch is
+    unverifiable then.
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the

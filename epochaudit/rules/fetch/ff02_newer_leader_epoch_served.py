@@ -20,7 +20,9 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
 
     ## Evidence needed
     The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
-    request of the session that last listed them. For incremental Fetches below version 12: the broker's version.
+    request of the session that last listed them. For incremental Fetches below version 12: the broker's version. If no line
+    of the broker's state-change.log is later than the request, that log may have been copied first, and the broker may have
+    begun the newer epoch since: unverifiable.
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch: to a follower

@@ -20,7 +20,8 @@ class OlderEpochListOffsetsAnswered(OlderEpochQueryRule):
     client sets its position by it.
 
     ## Evidence needed
-    The broker's request log and its "starts at leader epoch" lines.
+    The broker's request log and its "starts at leader epoch" lines. If its state-change.log has no later
+    line than the request, the broker may have begun a newer leader epoch since.
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the

@@ -29,7 +29,8 @@ class LeaderEpochFromTheFuture(Rule):
     position looks newer than the epoch that truncated it.
 
     ## Evidence needed
-    The broker's request log and its "starts at leader epoch" lines.
+    The broker's request log and its "starts at leader epoch" lines. If its state-change.log has no later
+    line than the request, the broker may have begun a newer leader epoch since.
 
     ## What is allowed
     A lower epoch, if the record is older. -1 for "no record found". A superseded leader returns its own epoch, which is

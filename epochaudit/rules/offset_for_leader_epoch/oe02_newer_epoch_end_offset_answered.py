@@ -20,7 +20,8 @@ class NewerEpochEndOffsetAnswered(NewerEpochQueryRule):
     the new leader does not have, and a consumer keeps a position that no longer exists.
 
     ## Evidence needed
-    The broker's request log and its "starts at leader epoch" lines.
+    The broker's request log and its "starts at leader epoch" lines. If its state-change.log has no later
+    line than the request, the broker may have begun a newer leader epoch since.
 
     ## What is allowed
     A request without a leader epoch (-1) skips the fence. 75 may be answered at the broker's own epoch within half a
