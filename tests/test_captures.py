@@ -142,7 +142,7 @@ STUCK = {
 # Rules that must have judged at least so many subjects as right. Captures that are audited side by side are counted together.
 PASSED = {"kraft-tiered-storage-4.1": {"LS-02": 2, "LS-04": 1}}
 
-# Brokers lead for longer than their logs are kept. Copies of these captures lack the lines before this time, but for request logs: no line
+# Brokers lead for longer than their logs go back. Copies of these captures lack the lines before this time, but for request logs: no line
 # shows in which leader epoch the lost records were written. The loss: topic, partition, leader epoch, its start, and the last lost offset.
 LATE = {
     "kraft-unclean-truncation-4.1": ("2026-11-21 05:12:58", ("u", 0, 2, 10, 29)),

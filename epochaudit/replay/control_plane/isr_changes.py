@@ -229,8 +229,8 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
     leaders = F.array_distinct(F.filter("candidate_states", same)["leader"])
     # a ZooKeeper controller answers 0 if it has the requested state already, whatever the partition epoch
     older_partition_epoch = ~zookeeper & (F.col("oldest.partition_epoch") > partition_epoch)
-    # a controller reads the states that it finds when it is elected, and logs none of them
     older_leader_epoch = F.col("oldest.leader_epoch") > epoch
+    # a ZooKeeper controller logs no line about the states that it finds when it is elected
     begun_before = ~zookeeper | (F.col("oldest.time_ms") + SLACK_MS < from_ms)
     return rows.withColumns(
         {

@@ -126,19 +126,18 @@ def lines_recorded(from_ms: Column, until_ms: Column) -> Column:
 
 @checkpointed
 def request_logs(events: DataFrame) -> DataFrame:
-    """One row per cluster: request_logs, array of struct(node, first_ms, last_ms, gaps, ran_on_ms), for `covered`.
+    """One row per cluster: request_logs, array of struct(node, first_ms, last_ms, gaps, ran_on), for `covered`.
 
-    All but ran_on_ms are those of `request_log_gaps`. ran_on_ms: time of the first line of the node's other logs from
-    _LONGEST_SILENCE_MS after last_ms on. The broker ran on, but its requests were not logged, or that log was copied before the others.
-    Null without such a line.
+    All but ran_on are those of `request_log_gaps`. ran_on: the node's other logs go on for more than _LONGEST_SILENCE_MS after last_ms.
+    The broker ran on, but its requests were not logged, or that log was copied before the others.
     """
     logs = request_log_gaps(events)
-    lines = events.where(F.col("source").isin(*OF_LINES)).select("cluster", "node", "time_ms")
-    ends = F.broadcast(logs.select("cluster", "node", "last_ms"))
-    later = lines.join(ends, ["cluster", "node"]).where(F.col("time_ms") > F.col("last_ms") + _LONGEST_SILENCE_MS)
-    ran_on = later.groupBy("cluster", "node").agg(F.min("time_ms").alias("ran_on_ms"))
-    log = F.struct("node", "first_ms", "last_ms", "gaps", "ran_on_ms")
-    logs = logs.join(F.broadcast(ran_on), ["cluster", "node"], "left")
+    for name, others in (("states_ms", state_change_log_gaps(events)), ("server_ms", server_log_gaps(events))):
+        ends = others.select("cluster", "node", F.col("last_ms").alias(name))
+        logs = logs.join(F.broadcast(ends), ["cluster", "node"], "left")
+    others_end_ms = F.greatest("states_ms", "server_ms")  # passes over a null
+    logs = logs.withColumn("ran_on", holds(others_end_ms > F.col("last_ms") + _LONGEST_SILENCE_MS))
+    log = F.struct("node", "first_ms", "last_ms", "gaps", "ran_on")
     return logs.groupBy("cluster").agg(F.collect_list(log).alias("request_logs"))
 
 
@@ -150,7 +149,7 @@ def covered(node: Column, from_ms: Column, until_ms: Column) -> Column:
     """
 
     def records(log: Column) -> Column:
-        reaches = (until_ms <= log["last_ms"]) | log["ran_on_ms"].isNull()
+        reaches = (until_ms <= log["last_ms"]) | ~log["ran_on"]
         return from_ms.between(log["first_ms"], log["last_ms"]) & reaches
 
     recorded = F.exists("request_logs", lambda log: (log["node"] == node) & records(log))
