@@ -1,12 +1,14 @@
-"""The files around the sources: workflows, forms, metadata, and what the documentation states of the tree."""
+"""The files around the sources: workflows, forms, metadata, and what the documentation states of the sources."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ PROSE = [
 ]
 RULES = [rule for rule in catalogue() if type(rule).__module__.startswith("epochaudit.rules.")]  # without plug-ins
 NAMED_PATH = re.compile(r"`((?:epochaudit|tests|docs|conf|schemas|jobs|benchmarks|lab|\.github)/[\w./*-]*)`")
+LONGEST_FUNCTION = 60
+"""Lines without the docstring."""
 ENTRY_LINES = 2
 ENTRY_WIDTH = 140
 
@@ -152,3 +156,21 @@ def test_the_architecture_names_the_order_of_each_frame() -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
     table = re.findall(r"^\| (?:control|data|) ?\| (`[^|]*`) \|", text, re.M)
     assert sorted(re.findall(r"`(\w+)`", " ".join(table))) == sorted(FRAMES)
+
+
+def test_no_function_is_longer_than_the_house_rules_allow() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"* A function has at most {LONGEST_FUNCTION} lines, without its docstring." in text
+    modules = [path for folder in ("epochaudit", "prove", "lab", "jobs") for path in ROOT.glob(f"{folder}/**/*.py")]
+    lengths = [(f"{path}: {name}", length) for path in modules for name, length in function_lengths(path)]
+    assert len(lengths) > 1000
+    assert [function for function, length in lengths if length > LONGEST_FUNCTION] == []
+
+
+def function_lengths(path: Path) -> Iterator[tuple[str, int]]:
+    """The functions of a module, and how many lines each has, without its docstring."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            docstring = ast.get_docstring(node, clean=False)
+            documented = 0 if docstring is None else docstring.count("\n") + 1
+            yield node.name, node.end_lineno - node.lineno + 1 - documented

@@ -122,13 +122,6 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
     just_before = (epoch > col("held_just_before")) | ((code == Errors.NONE) & (epoch == col("held_just_before")))
     refused = code == Errors.FENCED_LEADER_EPOCH
     by_answer = "error {FENCED_LEADER_EPOCH} if leader epoch {current_leader_epoch} is older than the broker's"
-    own = [] if hinted is None else [
-        fenced(
-            refused & (epoch < hinted),
-            expected=by_answer,
-            because=(lines.asked, "the answer names the newer leader epoch {hinted_leader_epoch}"),
-        )
-    ]  # fmt: skip
     held_newer = "by its answer, the broker held a newer one"
     return (
         *_of_deleted(lines, refused, by_answer, held_newer),
@@ -138,6 +131,36 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
             expected="an answer, as leader epoch {current_leader_epoch} is not older than the broker's, {held_min}",
             because=lines.held,
         ),
+        *_refused_as_older(lines, by_answer, held_newer, hinted),
+        _not_recorded(lines, by_answer),
+        unverifiable(
+            just_before,
+            "the broker's epoch changed just before, and request lines may be written late",
+            expected=by_answer,
+            because=(*lines.held, "half a second before it held {held_just_before}"),
+        ),
+        violation(
+            code == Errors.UNKNOWN_LEADER_EPOCH,
+            expected="error {FENCED_LEADER_EPOCH}, not {UNKNOWN_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
+            " {held_max}",
+            because=lines.held,
+        ),
+        *lost,
+        violation(because=lines.held),  # served, as the rest of what `may_be_older` selects
+    )
+
+
+def _refused_as_older(lines: Lines, by_answer: str, held_newer: str, hinted: Column | None) -> tuple[Branch, ...]:
+    """The branches for what was refused as older. `hinted` as in `older_than_held`."""
+    epoch, refused = col("current_leader_epoch"), col("error_code") == Errors.FENCED_LEADER_EPOCH
+    own = [] if hinted is None else [
+        fenced(
+            refused & (epoch < hinted),
+            expected=by_answer,
+            because=(lines.asked, "the answer names the newer leader epoch {hinted_leader_epoch}"),
+        )
+    ]  # fmt: skip
+    return (
         fenced(refused & (epoch < col("held_max")), because=lines.held),
         *own,
         fenced(
@@ -170,21 +193,6 @@ def older_than_held(lines: Lines, *, hinted: Column | None = None, lost: tuple[B
             expected="no error {FENCED_LEADER_EPOCH}, as leader epoch {current_leader_epoch} is not older than the broker's, {held_max}",
             because=lines.held,
         ),
-        _not_recorded(lines, by_answer),
-        unverifiable(
-            just_before,
-            "the broker's epoch changed just before, and request lines may be written late",
-            expected=by_answer,
-            because=(*lines.held, "half a second before it held {held_just_before}"),
-        ),
-        violation(
-            code == Errors.UNKNOWN_LEADER_EPOCH,
-            expected="error {FENCED_LEADER_EPOCH}, not {UNKNOWN_LEADER_EPOCH}, for leader epoch {current_leader_epoch}, as the broker held"
-            " {held_max}",
-            because=lines.held,
-        ),
-        *lost,
-        violation(because=lines.held),  # served, as the rest of what `may_be_older` selects
     )
 
 
@@ -201,31 +209,7 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
             expected="an answer, as leader epoch {current_leader_epoch} is not newer than the broker's, {held_max}",
             because=lines.held,
         ),
-        fenced(
-            refused & col("creating"),
-            expected="error {UNKNOWN_LEADER_EPOCH} for any leader epoch, until the broker has started one for the replica",
-            because=lines.creating,
-        ),
-        fenced(
-            refused & (epoch > col("held_min")),
-            expected="error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_min}",
-            because=lines.held,
-        ),
-        fenced(
-            refused & ~col("held_complete"),
-            expected=by_answer,
-            because=lines.not_recorded(held_older),
-        ),
-        passed(
-            refused & may_refuse,
-            expected="an answer, or error {UNKNOWN_LEADER_EPOCH}, as the follower may not be among the replicas that the broker knows",
-            because=lines.held,
-        ),
-        passed(
-            refused & ~_begun_long_before(),
-            expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch {current_leader_epoch}",
-            because=lines.held,
-        ),
+        *_refused_as_newer(lines, by_answer, held_older, may_refuse),
         violation(
             (code == Errors.NONE) & col("unstarted"),
             expected="error {UNKNOWN_LEADER_EPOCH} for any leader epoch, until the broker has started one for the replica",
@@ -257,6 +241,38 @@ def newer_than_held(lines: Lines, *, may_refuse: Column, lost: tuple[Branch, ...
             because=lines.creating,
         ),
         violation(because=lines.held),  # served, as the rest of what `may_be_newer` selects
+    )
+
+
+def _refused_as_newer(lines: Lines, by_answer: str, held_older: str, may_refuse: Column) -> tuple[Branch, ...]:
+    """The branches for what was rightly refused as newer. `may_refuse` as in `newer_than_held`."""
+    epoch, refused = col("current_leader_epoch"), col("error_code") == Errors.UNKNOWN_LEADER_EPOCH
+    return (
+        fenced(
+            refused & col("creating"),
+            expected="error {UNKNOWN_LEADER_EPOCH} for any leader epoch, until the broker has started one for the replica",
+            because=lines.creating,
+        ),
+        fenced(
+            refused & (epoch > col("held_min")),
+            expected="error {UNKNOWN_LEADER_EPOCH} for leader epoch {current_leader_epoch}, as the broker held {held_min}",
+            because=lines.held,
+        ),
+        fenced(
+            refused & ~col("held_complete"),
+            expected=by_answer,
+            because=lines.not_recorded(held_older),
+        ),
+        passed(
+            refused & may_refuse,
+            expected="an answer, or error {UNKNOWN_LEADER_EPOCH}, as the follower may not be among the replicas that the broker knows",
+            because=lines.held,
+        ),
+        passed(
+            refused & ~_begun_long_before(),
+            expected="an answer, or error {UNKNOWN_LEADER_EPOCH} where the broker is about to begin leader epoch {current_leader_epoch}",
+            because=lines.held,
+        ),
     )
 
 

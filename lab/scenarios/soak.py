@@ -62,9 +62,6 @@ def soak(cluster: Cluster) -> Expected:
         cluster.create("scratch", "1,2,3/2,3,1")
         cluster.delete("scratch")
 
-    def commit() -> None:
-        random.choice(members).ask("commit")
-
     kinds: list[Callable[[], None]] = [
         lambda: restart(lambda broker: cluster.nodes[broker].stop()),
         lambda: restart(lambda broker: cluster.nodes[broker].kill()),
@@ -76,7 +73,7 @@ def soak(cluster: Cluster) -> Expected:
     random.shuffle(kinds)
     until = monotonic() + cluster.seconds
     for disturb in cycle(kinds):
-        commit()
+        random.choice(members).ask("commit")
         disturb()
         cluster.wait_until_in_sync(TOPICS)
         goes_on()

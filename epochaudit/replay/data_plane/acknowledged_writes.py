@@ -160,31 +160,7 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
       shortened_in     that epoch, or the first leader epoch since, whose leader went on with a shorter log: that may have removed the
                        write, too; null: none. shortened_to, the end of that log, and shortened_ref, the leader's line
     """
-    writes = F.transform(
-        "writes",
-        lambda write: F.struct(
-            write["base_offset"],
-            F.col("known_epoch").alias("leader_epoch"),
-            F.col("leader_epoch").alias("latest"),
-            "node",
-            write["own_ref"],
-        ),
-    )
-    by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
-        F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes"),
-        F.coalesce(F.max("log_start_offset"), F.lit(0)).alias("deleted_below"),  # whatever acks that answer is for
-    )  # fmt: skip
-    lasting = F.filter("writes", lambda write: write["base_offset"] >= F.col("deleted_below"))
-    by_epoch = by_epoch.withColumn("writes", lasting).drop("deleted_below")
-    doubtful = F.col("known_epoch") < F.col("leader_epoch")
-    between = F.struct("known_epoch", "leader_epoch", "base_offset", "acks")
-    of_partition = answered.groupBy(*_KEY).agg(
-        F.min("leader_epoch").alias("answered_from"),
-        F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced"),
-        F.collect_list(F.when(doubtful, between)).alias("doubtful"),
-    )
-    rows = epochs.join(F.broadcast(by_epoch), [*_KEY, "leader_epoch"], "left")
-    rows = rows.join(F.broadcast(of_partition), list(_KEY), "left")
+    rows = _with_answers(epochs, answered)
     partition = Window.partitionBy("cluster", "named", "topic_id", "partition")
     lower = partition.orderBy("leader_epoch").rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumns(
@@ -232,6 +208,35 @@ def with_acknowledged(epochs: DataFrame, answered: DataFrame) -> DataFrame:
         .drop("writes", "highest", "least_start", "removes", "earlier", "acknowledged", "answered_from", "unplaced", "doubtful",
               "shortened")
     )  # fmt: skip
+
+
+def _with_answers(epochs: DataFrame, answered: DataFrame) -> DataFrame:
+    """Adds writes (those that lasted, with acks=all), and of the partition answered_from, unplaced and doubtful. Grain unchanged."""
+    writes = F.transform(
+        "writes",
+        lambda write: F.struct(
+            write["base_offset"],
+            F.col("known_epoch").alias("leader_epoch"),
+            F.col("leader_epoch").alias("latest"),
+            "node",
+            write["own_ref"],
+        ),
+    )
+    by_epoch = answered.where(F.col("leader_epoch").isNotNull()).groupBy(*_KEY, "leader_epoch").agg(
+        F.flatten(F.collect_list(F.when(F.col("acks") == ALL_REPLICAS, writes))).alias("writes"),
+        F.coalesce(F.max("log_start_offset"), F.lit(0)).alias("deleted_below"),  # whatever acks that answer is for
+    )  # fmt: skip
+    lasting = F.filter("writes", lambda write: write["base_offset"] >= F.col("deleted_below"))
+    by_epoch = by_epoch.withColumn("writes", lasting).drop("deleted_below")
+    doubtful = F.col("known_epoch") < F.col("leader_epoch")
+    between = F.struct("known_epoch", "leader_epoch", "base_offset", "acks")
+    of_partition = answered.groupBy(*_KEY).agg(
+        F.min("leader_epoch").alias("answered_from"),
+        F.max(F.when(F.col("leader_epoch").isNull(), F.col("base_offset"))).alias("unplaced"),
+        F.collect_list(F.when(doubtful, between)).alias("doubtful"),
+    )
+    rows = epochs.join(F.broadcast(by_epoch), [*_KEY, "leader_epoch"], "left")
+    return rows.join(F.broadcast(of_partition), list(_KEY), "left")
 
 
 def _highest(answers: Column) -> Column:

@@ -202,34 +202,7 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
     when a topic is created again under the name: if the listings of two epochs overlap, the source is ambiguous.
     """
     key = ("cluster", "node", "session_id", "topic_key", "partition")
-    listing = of_types(events, FETCH).where(
-        F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
-    )
-    # of equal session epochs the last place, which remains when runs are folded
-    orders = {"first": then_by_place(-F.col("session_epoch")), "last": then_by_place(F.col("session_epoch"))}
-    places = {edge: F.struct(*(F.col(f"{edge}_{name}").alias(name) for name in PLACE_OF_NODE)) for edge in orders}
-    entry = F.struct(
-        "since",
-        "until",
-        F.col("current_leader_epoch").alias("epoch"),
-        *(place.alias(edge) for edge, place in places.items()),
-    )
-    listing = (
-        listing.withColumns({"topic_key": topic_key(), **orders})
-        .groupBy(*key, "current_leader_epoch")
-        .agg(
-            F.min("session_epoch").alias("since"),
-            F.max("session_epoch").alias("until"),
-            *(column for edge in orders for column in of_last(PLACE_OF_NODE, edge, f"{edge}_")),
-        )
-        .groupBy(*key)
-        .agg(F.collect_list(entry).alias("listings"))
-        .select(
-            *key,
-            F.when(F.size("listings") == 1, F.get("listings", F.lit(0))).alias("only_listing"),
-            F.when(F.size("listings") > 1, F.col("listings")).alias("listings"),
-        )
-    )
+    listing = _listings(events, key)
     now = F.col("session_epoch")
     only = F.col("only_listing")
 
@@ -274,6 +247,41 @@ def _from_session(rows: DataFrame, events: DataFrame) -> DataFrame:
         "last_listed",
         "session_broken",
         *(f"session_{name}" for name in PLACE_OF_NODE),
+    )
+
+
+def _listings(events: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """One row per session and partition: only_listing, its listings in one leader epoch, or listings, those in several ones.
+
+    Each is a struct: since and until, the lowest and the highest session epoch; epoch; first and last, the places of their requests.
+    """
+    listing = of_types(events, FETCH).where(
+        F.col("in_request") & (F.col("session_id") > 0) & (F.col("session_epoch") >= 0)
+    )
+    # of equal session epochs the last place, which remains when runs are folded
+    orders = {"first": then_by_place(-F.col("session_epoch")), "last": then_by_place(F.col("session_epoch"))}
+    places = {edge: F.struct(*(F.col(f"{edge}_{name}").alias(name) for name in PLACE_OF_NODE)) for edge in orders}
+    entry = F.struct(
+        "since",
+        "until",
+        F.col("current_leader_epoch").alias("epoch"),
+        *(place.alias(edge) for edge, place in places.items()),
+    )
+    return (
+        listing.withColumns({"topic_key": topic_key(), **orders})
+        .groupBy(*key, "current_leader_epoch")
+        .agg(
+            F.min("session_epoch").alias("since"),
+            F.max("session_epoch").alias("until"),
+            *(column for edge in orders for column in of_last(PLACE_OF_NODE, edge, f"{edge}_")),
+        )
+        .groupBy(*key)
+        .agg(F.collect_list(entry).alias("listings"))
+        .select(
+            *key,
+            F.when(F.size("listings") == 1, F.get("listings", F.lit(0))).alias("only_listing"),
+            F.when(F.size("listings") > 1, F.col("listings")).alias("listings"),
+        )
     )
 
 

@@ -82,60 +82,19 @@ def lineage(events: DataFrame) -> DataFrame:
                        of that epoch, and before its end
       writes_recorded  that request log has all answers of that time, as far as the numbers of its files show
     """
-    states = epochs_of(events)
-    kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_FROM)
-    exposure = _exposure(F.col("high_watermark"), F.col("known_epoch"), kind, F.col("node"), F.col("own_ref"))
-    answers = given_out(events).withColumns({"known_epoch": F.col("leader_epoch"), "last_ms": F.col("own_ref.time_ms")})
-    answers = with_stated_epochs(answers, F.col("high_watermark") - 1, F.col("by_leader"), events, states)
-    answered = answers.groupBy(*_KEY, "leader_epoch").agg(F.max(exposure).alias("answered"))
-    known = _with_ends(states.join(answered, [*_KEY, "leader_epoch"], "left"), events)
-    known = known.withColumns(
-        {
-            "exposure": F.greatest("exposure", "answered"),
-            # the high watermark only rises within an epoch, and idle partitions are left out of later answers
-            "answers_from_ms": F.coalesce("answered.own_ref.time_ms", "led_from_ms"),
-        }
-    )
     acknowledged = acknowledged_epochs(events)
-    wrote = acknowledged.groupBy(*_KEY, "leader_epoch").agg(F.max("own_ref.time_ms").alias("wrote_ms"))
-    known = known.join(F.broadcast(wrote), [*_KEY, "leader_epoch"], "left")
-    known = _with_led_before(known.withColumn("writes_from_ms", F.coalesce("wrote_ms", "led_from_ms")))
+    known = _with_known_answers(epochs_of(events), acknowledged, events)
     nameless = F.col("topic_id").isNull() & F.col("ambiguous_name") & F.col("start_ref").isNull()
-    exposed = F.col("exposed")
-    proof = _proof()
     just_before = F.col("candidates_before").isNotNull()
     alone_before = holds(just_before & (F.col("previous_isr") == F.array("node")))
     rows = with_acknowledged(_with_exposed(known), acknowledged).where(~nameless)
     rows = rows.join(F.broadcast(answering_nodes(events)), "cluster", "left")
     rows = rows.join(F.broadcast(request_logs(events)), "cluster", "left")
-    led = F.col("last_led")
-    log_covers = covered(F.col("led_before"), led["answers_from_ms"], led["led_until_ms"])
-    # without a line of that leader it is not known until when it led, nor whether it became the whole ISR
-    log_covers &= led["led_until_ms"].isNotNull()
     rows = rows.withColumns(
         {
-            "writes_missing": files_missing(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"]),
-            "writes_recorded": covered(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"])
-            & ~is_filtering(F.col("led_before")),
-            "answers_recorded": holds(F.array_contains("answering", F.col("led_before")) & log_covers),
-            "exposed_high_watermark": exposed["high_watermark"],
-            "exposed_leader_epoch": exposed["leader_epoch"],
-            "exposed_ref": exposed["own_ref"],
-            "given_out_in": F.when(exposed["kind"] == GIVEN_OUT, exposed["leader_epoch"]),
-            "given_out_from": F.when(exposed["kind"] == GIVEN_OUT_FROM, exposed["leader_epoch"]),
-            "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
-            "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
-            "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
-            "whole_isr_ref": exposed["isr_ref"],
-            "alone_ref": exposed["alone_ref"],
-            "min_insync_replica_ref": exposed["setting_ref"],
-            "min_insync_replicas": F.when(exposed["setting_ref"].isNotNull(), F.lit(1)),
-            "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
-            "checkpointed_epoch_ref": F.when(exposed["kind"] == CHECKPOINTED, exposed["since_ref"]),
-            "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
-            "truncated_to": exposed["truncated_to"],
-            "truncated_ref": exposed["truncated_ref"],
-            **proof,
+            **_recorded(),
+            **_exposure_of(F.col("exposed")),
+            **_proof(),
             "alone_before": alone_before,
             "isr_before_ref": F.when(just_before, F.col("previous_isr_ref")),
             "recovered_by": F.when(F.col("own.recovered_ref").isNotNull(), F.col("node")),
@@ -152,6 +111,63 @@ def lineage(events: DataFrame) -> DataFrame:
            "led_from_ms", "led_until_ms",
            "answers_from_ms", "wrote_ms", "writes_from_ms", "last_led")  # fmt: skip
     return with_asked_elections(rows, events)
+
+
+def _with_known_answers(states: DataFrame, acknowledged: DataFrame, events: DataFrame) -> DataFrame:
+    """Adds the exposure of each leader epoch, from when its answers and acknowledged writes are known, and who led before."""
+    kind = F.when(F.col("known_epoch") == F.col("leader_epoch"), GIVEN_OUT).otherwise(GIVEN_OUT_FROM)
+    exposure = _exposure(F.col("high_watermark"), F.col("known_epoch"), kind, F.col("node"), F.col("own_ref"))
+    answers = given_out(events).withColumns({"known_epoch": F.col("leader_epoch"), "last_ms": F.col("own_ref.time_ms")})
+    answers = with_stated_epochs(answers, F.col("high_watermark") - 1, F.col("by_leader"), events, states)
+    answered = answers.groupBy(*_KEY, "leader_epoch").agg(F.max(exposure).alias("answered"))
+    known = _with_ends(states.join(answered, [*_KEY, "leader_epoch"], "left"), events)
+    known = known.withColumns(
+        {
+            "exposure": F.greatest("exposure", "answered"),
+            # the high watermark only rises within an epoch, and idle partitions are left out of later answers
+            "answers_from_ms": F.coalesce("answered.own_ref.time_ms", "led_from_ms"),
+        }
+    )
+    wrote = acknowledged.groupBy(*_KEY, "leader_epoch").agg(F.max("own_ref.time_ms").alias("wrote_ms"))
+    known = known.join(F.broadcast(wrote), [*_KEY, "leader_epoch"], "left")
+    return _with_led_before(known.withColumn("writes_from_ms", F.coalesce("wrote_ms", "led_from_ms")))
+
+
+def _recorded() -> dict[str, Column]:
+    """Whether the request log of the leader before has what `lineage` needs of it."""
+    led = F.col("last_led")
+    log_covers = covered(F.col("led_before"), led["answers_from_ms"], led["led_until_ms"])
+    # without a line of that leader it is not known until when it led, nor whether it became the whole ISR
+    log_covers &= led["led_until_ms"].isNotNull()
+    return {
+        "writes_missing": files_missing(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"]),
+        "writes_recorded": covered(F.col("led_before"), led["writes_from_ms"], led["led_until_ms"])
+        & ~is_filtering(F.col("led_before")),
+        "answers_recorded": holds(F.array_contains("answering", F.col("led_before")) & log_covers),
+    }
+
+
+def _exposure_of(exposed: Column) -> dict[str, Column]:
+    """The columns of `lineage` about the highest offset that had been committed before."""
+    return {
+        "exposed_high_watermark": exposed["high_watermark"],
+        "exposed_leader_epoch": exposed["leader_epoch"],
+        "exposed_ref": exposed["own_ref"],
+        "given_out_in": F.when(exposed["kind"] == GIVEN_OUT, exposed["leader_epoch"]),
+        "given_out_from": F.when(exposed["kind"] == GIVEN_OUT_FROM, exposed["leader_epoch"]),
+        "leader_knew": F.when(exposed["kind"] == STATED_BY_LEADER, exposed["node"]),
+        "replica_knew": F.when(exposed["kind"] == STATED_BY_REPLICA, exposed["node"]),
+        "whole_isr": F.when(exposed["kind"] == WHOLE_ISR, exposed["node"]),
+        "whole_isr_ref": exposed["isr_ref"],
+        "alone_ref": exposed["alone_ref"],
+        "min_insync_replica_ref": exposed["setting_ref"],
+        "min_insync_replicas": F.when(exposed["setting_ref"].isNotNull(), F.lit(1)),
+        "checkpointed_by": F.when(exposed["kind"] == CHECKPOINTED, exposed["node"]),
+        "checkpointed_epoch_ref": F.when(exposed["kind"] == CHECKPOINTED, exposed["since_ref"]),
+        "truncated_by": F.when(exposed["truncated_to"].isNotNull(), exposed["node"]),
+        "truncated_to": exposed["truncated_to"],
+        "truncated_ref": exposed["truncated_ref"],
+    }
 
 
 def proved_ends(events: DataFrame, topics: Collection[str]) -> DataFrame:

@@ -163,28 +163,11 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
     replica has begun at epoch 0 since: then it may be of another topic, of which no line is recorded.
     """
     is_request = F.col("event_type") == LEADER_AND_ISR
-    states_topic_id = ~is_request | (
-        (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
-    )
-    in_time = ("from_ms", F.col("source") != "request_log", "file_order", "byte_offset")
-    by_node = Window.partitionBy("cluster", "node").orderBy(*in_time)
     replica = ("cluster", "node", "topic", "partition", "gaps_so_far")
     by_replica, by_topic = (
-        Window.partitionBy(*key).orderBy(*in_time) for key in (replica, (*replica, "topics_before"))
+        Window.partitionBy(*key).orderBy(*_in_time()) for key in (replica, (*replica, "topics_before"))
     )
-    placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
-        "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
-    )
-    up_to_here = by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # the first request after missing files may be of another kind, which has no row here
-    placed = placed.join(
-        F.broadcast(request_log_gaps(events).select("cluster", "node", "gaps")), ["cluster", "node"], "left"
-    )
-    begun = F.filter("gaps", lambda gap: gap["missing"] & (gap["from_ms"] < F.col("from_ms")))
-    line_gaps = gaps_so_far(up_to_here, OF_LINES)
-    placed = placed.withColumns(
-        {"gaps_so_far": line_gaps + F.coalesce(F.size(begun), F.lit(0)), "line_gaps": line_gaps}
-    ).drop("gaps")
+    placed = _with_gaps_so_far(rows, events)
     placed = placed.withColumn("begins_anew", _begins_anew(by_replica))
     placed = placed.withColumn("topics_before", F.count_if("begins_anew").over(by_replica))
     of_node, of_run = Window.partitionBy("cluster", "node"), Window.partitionBy("cluster", "node", "line_gaps")
@@ -222,6 +205,30 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
         "begins_anew",
         "topics_before",
     )
+
+
+def _in_time() -> list[Column]:
+    return [F.col("from_ms"), F.col("source") != "request_log", F.col("file_order"), F.col("byte_offset")]
+
+
+def _with_gaps_so_far(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """The rows that state a topic id, or agree to one. Adds from_ms, and gaps_so_far and line_gaps: how often files are missing before."""
+    is_request = F.col("event_type") == LEADER_AND_ISR
+    states_topic_id = ~is_request | (
+        (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
+    )
+    placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
+        "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
+    )
+    by_node = Window.partitionBy("cluster", "node").orderBy(*_in_time())
+    # the first request after missing files may be of another kind, which has no row here
+    of_requests = request_log_gaps(events).select("cluster", "node", "gaps")
+    placed = placed.join(F.broadcast(of_requests), ["cluster", "node"], "left")
+    begun = F.filter("gaps", lambda gap: gap["missing"] & (gap["from_ms"] < F.col("from_ms")))
+    line_gaps = gaps_so_far(by_node.rowsBetween(Window.unboundedPreceding, Window.currentRow), OF_LINES)
+    return placed.withColumns(
+        {"gaps_so_far": line_gaps + F.coalesce(F.size(begun), F.lit(0)), "line_gaps": line_gaps}
+    ).drop("gaps")
 
 
 def _begins_anew(in_time: WindowSpec) -> Column:

@@ -88,23 +88,7 @@ def replica_ends(events: DataFrame) -> DataFrame:
             "log": F.count(F.when(F.col("line") == 2, 1)).over(in_time),
         }
     )
-    kind, offset = F.col("event_type"), F.col("offset")
-    learned = F.struct("time_ms", "line", "file_order", "byte_offset", "isr", "own_ref")
-    truncation = kind.isin(*TRUNCATIONS) & (offset >= 0) & ~F.col("reason").eqNullSafe("high_watermark")
-    started = F.when(kind == _STARTS, F.col("start"))
-    stretches = rows.groupBy(*_REPLICA, "stretch", "log").agg(
-        F.max(started).alias("start"),
-        F.max("topic_id").alias("topic_id"),
-        F.min("process").alias("process"),
-        F.max("process").alias("last_process"),
-        F.max(F.struct(F.when(kind == HIGH_WATERMARK_LOADED, F.col("high_watermark")).alias("at"), "own_ref")).alias(
-            "load"
-        ),
-        F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
-        F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
-        F.max(F.when(kind == LOG_CREATED, F.struct("process", "own_ref"))).alias("creation"),
-        F.max(F.when(F.col("isr").isNotNull(), learned)).alias("learned"),
-    )
+    stretches = _stretches(rows)
     stretches = with_identity(stretches.withColumns({"logged": F.lit(True)}), topic_incarnations(events))
     nodes = _nodes(events)
     stretches = stretches.join(F.broadcast(nodes), ["cluster", "node"], "left")
@@ -154,6 +138,27 @@ def replica_ends(events: DataFrame) -> DataFrame:
         holds(F.col("before.commits_alone")).alias("commits_alone"),
         F.col("before.printed_one_ref").alias("printed_one_ref"),
     )  # fmt: skip
+
+
+def _stretches(rows: DataFrame) -> DataFrame:
+    """One row per stretch: structs of its start, load, truncation, recovery and creation, and of what was learned last of the ISR."""
+    kind, offset = F.col("event_type"), F.col("offset")
+    learned = F.struct("time_ms", "line", "file_order", "byte_offset", "isr", "own_ref")
+    truncation = kind.isin(*TRUNCATIONS) & (offset >= 0) & ~F.col("reason").eqNullSafe("high_watermark")
+    started = F.when(kind == _STARTS, F.col("start"))
+    return rows.groupBy(*_REPLICA, "stretch", "log").agg(
+        F.max(started).alias("start"),
+        F.max("topic_id").alias("topic_id"),
+        F.min("process").alias("process"),
+        F.max("process").alias("last_process"),
+        F.max(F.struct(F.when(kind == HIGH_WATERMARK_LOADED, F.col("high_watermark")).alias("at"), "own_ref")).alias(
+            "load"
+        ),
+        F.min(F.when(truncation, F.struct(offset.alias("at"), "own_ref"))).alias("truncation"),
+        F.max(F.when(kind == LOG_RECOVERED, F.struct("process", "own_ref"))).alias("recovery"),
+        F.max(F.when(kind == LOG_CREATED, F.struct("process", "own_ref"))).alias("creation"),
+        F.max(F.when(F.col("isr").isNotNull(), learned)).alias("learned"),
+    )
 
 
 def _replica_lines(events: DataFrame) -> DataFrame:

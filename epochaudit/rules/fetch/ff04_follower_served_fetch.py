@@ -18,6 +18,9 @@ from epochaudit.rules.rule import MEDIUM, Branch, Rule, fenced, first_of, passed
 FIRST_SERVING_FOLLOWERS: Final = release("2.4")
 
 ASKED: Final = "{client_id} fetched as replica {replica_id} with Fetch {api_version} and was answered {error_code}"
+_LED = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}"
+_CHANGING = ("about that time broker {node} began leader epoch {held_max} of {topic}-{partition}", ASKED)
+_IF_IT_FOLLOWS = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
 
 
 @rule("FF-04", frame="fetches", kip="KIP-320", severity=MEDIUM, since="0.8")
@@ -72,35 +75,16 @@ class FollowerServedFetch(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         leads = col("held_leader") & col("leader_epoch").isNotNull()
-        follows = ~col("held_leader") & ~col("leads_in_highest") & col("leader_epoch").isNotNull()
         refused = col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER
         supporting = (col("replica_id") == CONSUMER_REPLICA_ID) & (col("api_version") >= FOLLOWER_FETCH_VERSION)
         anywhere = supporting & (
             (col("api_version") > FOLLOWER_FETCH_VERSION) | (col("kafka_version") >= FIRST_SERVING_FOLLOWERS)
         )
-        if_it_follows = "error {NOT_LEADER_OR_FOLLOWER}, if the broker does not lead"
-        led = "broker {node} led {topic}-{partition} in leader epoch {leader_epoch}"
-        changing = ("about that time broker {node} began leader epoch {held_max} of {topic}-{partition}", ASKED)
         return first_of(
             # not fenced, as no role was compared: a fetcher of a deleted replica may ask a thousand times a second
-            passed(refused & col("was_deleted"), expected=if_it_follows, because=(HAD_DELETED, ASKED)),
-            unverifiable(col("was_deleted"), DELETED, expected=if_it_follows, because=(HAD_DELETED, ASKED)),
-            fenced(refused & follows),
-            fenced(
-                refused & ~leads,
-                expected=if_it_follows,
-                because=(*changing, "by its answer, it did not lead when the request came"),
-            ),
-            passed(
-                refused & col("deleting"),
-                expected="an answer, or error {NOT_LEADER_OR_FOLLOWER} once the broker has deleted its replica",
-                because=(led, "about that time it deleted its replica", ASKED),
-            ),
-            passed(
-                refused,
-                expected="an answer, or error {NOT_LEADER_OR_FOLLOWER}, which a leader gives for reasons of its own",
-                because=(led, ASKED),
-            ),
+            passed(refused & col("was_deleted"), expected=_IF_IT_FOLLOWS, because=(HAD_DELETED, ASKED)),
+            unverifiable(col("was_deleted"), DELETED, expected=_IF_IT_FOLLOWS, because=(HAD_DELETED, ASKED)),
+            *_refused(leads),
             passed(
                 anywhere,
                 expected="an answer, by the leader or a follower: a consumer with Fetch {api_version} may read from any replica",
@@ -109,28 +93,28 @@ class FollowerServedFetch(Rule):
             passed(
                 leads,
                 expected="an answer, as the broker led",
-                because=(led, ASKED),
+                because=(_LED, ASKED),
             ),
             unverifiable(
                 ~col("held_complete") & col("leader_epoch").isNull(),
                 LEADING_UNKNOWN,
-                expected=if_it_follows,
-                because=changing,
+                expected=_IF_IT_FOLLOWS,
+                because=_CHANGING,
             ),
             unverifiable(
                 col("leader_epoch").isNull(),
                 "the leadership changed while the request was worked on",
-                expected=if_it_follows,
-                because=changing,
+                expected=_IF_IT_FOLLOWS,
+                because=_CHANGING,
             ),
-            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=if_it_follows),
+            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=_IF_IT_FOLLOWS),
             unverifiable(
                 col("led_just_before"),
                 "the broker led in the same epoch just before, perhaps another topic of the name",
-                expected=if_it_follows,
+                expected=_IF_IT_FOLLOWS,
                 because=(ASKED,),
             ),
-            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=if_it_follows),
+            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=_IF_IT_FOLLOWS),
             unverifiable(
                 supporting & col("kafka_version").isNull(),
                 BROKER_VERSION_UNKNOWN,
@@ -138,3 +122,27 @@ class FollowerServedFetch(Rule):
             ),
             otherwise=violation(),
         )
+
+
+def _refused(leads: Column) -> tuple[Branch, ...]:
+    """The branches for an answer that the broker does not lead."""
+    refused = col("error_code") == Errors.NOT_LEADER_OR_FOLLOWER
+    follows = ~col("held_leader") & ~col("leads_in_highest") & col("leader_epoch").isNotNull()
+    return (
+        fenced(refused & follows),
+        fenced(
+            refused & ~leads,
+            expected=_IF_IT_FOLLOWS,
+            because=(*_CHANGING, "by its answer, it did not lead when the request came"),
+        ),
+        passed(
+            refused & col("deleting"),
+            expected="an answer, or error {NOT_LEADER_OR_FOLLOWER} once the broker has deleted its replica",
+            because=(_LED, "about that time it deleted its replica", ASKED),
+        ),
+        passed(
+            refused,
+            expected="an answer, or error {NOT_LEADER_OR_FOLLOWER}, which a leader gives for reasons of its own",
+            because=(_LED, ASKED),
+        ),
+    )

@@ -16,6 +16,7 @@ _BEFORE = (
     "{topic}-{partition} had leader {previous_leader} and ISR {isr_before} in leader epoch {previous_leader_epoch}"
 )
 _ELECTED = "leader epoch {leader_epoch} has leader {leader} and ISR {isr}"
+_UNCLEAN = "leader {leader}, from outside that ISR, with ISR {isr}"
 _FROM_EMPTY_ISR = "a leader from the ISR, an eligible leader replica or the last known leader"
 _ELR_UNKNOWN = "the eligible leader replicas before the election are not in the evidence (metadata log)"
 
@@ -114,78 +115,16 @@ class UncleanElectionNotAllowed(Rule):
         adjacent = col("partition_epoch") == col("previous_partition_epoch") + 1
         certain = (col("scope") == OF_RECORD) | adjacent | col("isr_before_stated")
         unseen = ~holds(certain)
-        # whoever left the ISR meanwhile could be elected uncleanly, and would then be alone in it
-        may_have_left = unseen & _alone()
         reverts = col("reverts_uncleanly") & ~recovering
-        unclean = "leader {leader}, from outside that ISR, with ISR {isr}"
         return first_of(
-            unverifiable(
-                col("isr").isNull(),
-                "the partition's earlier states are not in the evidence",
-                expected="a leader from the ISR before",
-                observed="leader {leader}",
-                because=(_BEFORE,),
-            ),
-            unverifiable(
-                col("isr_before").isNull(),
-                "the partition's earlier states are not in the evidence",
-                expected="a leader from the ISR before",
-                because=(_BEFORE, _ELECTED),
-            ),
-            passed(
-                ~marks & F.array_contains("isr_before", col("leader")) & ~may_have_left,
-                expected="a leader from the ISR before, {isr_before}",
-                observed="leader {leader}, a member of it",
-                because=(_BEFORE, _ELECTED),
-            ),
-            passed(
-                ~marks & _of_elr(),
-                expected="a leader from the eligible leader replicas {previous_elr}, if no member of ISR {isr_before} is left",
-                observed="leader {leader}, one of them, with ISR {isr}",
-                because=(_BEFORE, _ELECTED),
-            ),
-            passed(
-                ~marks & _of_elr_in_batch(),
-                expected="a leader from the eligible leader replicas {elr_in_batch}, which the same batch emptied, if no member of "
-                "ISR {isr_before} is left",
-                observed="leader {leader}, one of them, with ISR {isr}",
-                because=(_BEFORE, _ELECTED),
-            ),
-            passed(
-                ~marks & _of_reassignment(),
-                expected="a leader from the ISR that the record writes with the new replicas, {isr}",
-                observed="leader {leader}, a member of it",
-                because=(_BEFORE, _ELECTED),
-            ),
-            passed(
-                unseen & ~_alone(),
-                expected="the leader alone in the ISR, if the election was unclean",
-                observed="leader {leader} with ISR {isr}: the election was clean",
-                because=(_ELECTED,),
-            ),
-            unverifiable(
-                unseen,
-                "the ISR just before the election is not in the evidence",
-                expected="a leader from the ISR just before the election",
-                because=(
-                    "an earlier state of {topic}-{partition} has leader {previous_leader} and ISR {isr_before}",
-                    _ELECTED,
-                ),
-            ),
+            *_states_unknown(),
+            *_clean(marks, unseen),
+            *_isr_before_unseen(unseen),
             violation(
                 ~_alone(),
                 expected="the leader alone in the ISR, as it is not from the ISR before, {isr_before}",
             ),
-            exposed(
-                reverts & must_mark & col("unclean_permitted"),
-                "where a reassignment is cancelled, controllers elect the first replica without a mark",
-                expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
-                observed="leader {leader} with ISR {isr} and replicas {replicas}, without that mark",
-            ),
-            violation(
-                reverts & ~col("unclean_permitted"),
-                observed="leader {leader} with ISR {isr} and replicas {replicas}, as the record cancels a reassignment",
-            ),
+            *_cancels_reassignment(reverts, must_mark),
             unverifiable(
                 ~marks & _maybe_of_elr(),
                 _ELR_UNKNOWN,
@@ -196,41 +135,145 @@ class UncleanElectionNotAllowed(Rule):
                 expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
                 observed="leader {leader} with ISR {isr}, without that mark",
             ),
-            passed(
-                col("asked_ref").isNotNull(),
-                expected="a leader from ISR {isr_before}, unless an administrator asks for an unclean election",
-                observed=f"{unclean}: an administrator asked for it",
-            ),
-            passed(
-                col("unclean_permitted"),
-                expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
-                observed=f"{unclean}: unclean elections were permitted",
-            ),
-            unverifiable(_of_last_known_leader() & _elr_unknown(), _ELR_UNKNOWN, expected=_FROM_EMPTY_ISR),
-            passed(
-                _of_last_known_leader(),
-                expected="the last known leader {leader}, as no member of the ISR and no eligible leader replica was left",
-                observed="leader {leader} with ISR {isr}",
-            ),
-            unverifiable(
-                _may_have_led_last(),
-                "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
-                expected=_FROM_EMPTY_ISR,
-            ),
+            *_permitted(),
+            *_from_empty_isr(),
             violation(~col("unclean_permitted") & ~col("by_administrator")),
             unverifiable(
                 ~col("unclean_permitted"),
                 "whether an administrator asked for the election is not in the evidence (request log, ElectLeaders)",
                 expected="a leader from ISR {isr_before}, unless an administrator asks for an unclean election",
-                observed=unclean,
+                observed=_UNCLEAN,
             ),
             otherwise=unverifiable(
                 None,
                 "whether unclean elections were permitted is not in the evidence",
                 expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
-                observed=unclean,
+                observed=_UNCLEAN,
             ),
         )
+
+
+def _states_unknown() -> tuple[Branch, ...]:
+    """The branches where a state of the partition is not recorded."""
+    """The branches where a state of the partition is not recorded."""
+    return (
+        unverifiable(
+            col("isr").isNull(),
+            "the partition's earlier states are not in the evidence",
+            expected="a leader from the ISR before",
+            observed="leader {leader}",
+            because=(_BEFORE,),
+        ),
+        unverifiable(
+            col("isr_before").isNull(),
+            "the partition's earlier states are not in the evidence",
+            expected="a leader from the ISR before",
+            because=(_BEFORE, _ELECTED),
+        ),
+    )
+
+
+def _clean(marks: Column, unseen: Column) -> tuple[Branch, ...]:
+    """The branches for a leader that the controller may elect without permission."""
+    # whoever left the ISR meanwhile could be elected uncleanly, and would then be alone in it
+    may_have_left = unseen & _alone()
+    return (
+        passed(
+            ~marks & F.array_contains("isr_before", col("leader")) & ~may_have_left,
+            expected="a leader from the ISR before, {isr_before}",
+            observed="leader {leader}, a member of it",
+            because=(_BEFORE, _ELECTED),
+        ),
+        passed(
+            ~marks & _of_elr(),
+            expected="a leader from the eligible leader replicas {previous_elr}, if no member of ISR {isr_before} is left",
+            observed="leader {leader}, one of them, with ISR {isr}",
+            because=(_BEFORE, _ELECTED),
+        ),
+        passed(
+            ~marks & _of_elr_in_batch(),
+            expected="a leader from the eligible leader replicas {elr_in_batch}, which the same batch emptied, if no member of "
+            "ISR {isr_before} is left",
+            observed="leader {leader}, one of them, with ISR {isr}",
+            because=(_BEFORE, _ELECTED),
+        ),
+        passed(
+            ~marks & _of_reassignment(),
+            expected="a leader from the ISR that the record writes with the new replicas, {isr}",
+            observed="leader {leader}, a member of it",
+            because=(_BEFORE, _ELECTED),
+        ),
+    )
+
+
+def _isr_before_unseen(unseen: Column) -> tuple[Branch, ...]:
+    """The branches where the ISR just before the election is not recorded."""
+    return (
+        passed(
+            unseen & ~_alone(),
+            expected="the leader alone in the ISR, if the election was unclean",
+            observed="leader {leader} with ISR {isr}: the election was clean",
+            because=(_ELECTED,),
+        ),
+        unverifiable(
+            unseen,
+            "the ISR just before the election is not in the evidence",
+            expected="a leader from the ISR just before the election",
+            because=(
+                "an earlier state of {topic}-{partition} has leader {previous_leader} and ISR {isr_before}",
+                _ELECTED,
+            ),
+        ),
+    )
+
+
+def _cancels_reassignment(reverts: Column, must_mark: Column) -> tuple[Branch, ...]:
+    """The branches where the record cancels a reassignment, and elects the first replica that remains, without a mark."""
+    return (
+        exposed(
+            reverts & must_mark & col("unclean_permitted"),
+            "where a reassignment is cancelled, controllers elect the first replica without a mark",
+            expected="leaderRecoveryState 1, as the leader is not from the ISR before, {isr_before}",
+            observed="leader {leader} with ISR {isr} and replicas {replicas}, without that mark",
+        ),
+        violation(
+            reverts & ~col("unclean_permitted"),
+            observed="leader {leader} with ISR {isr} and replicas {replicas}, as the record cancels a reassignment",
+        ),
+    )
+
+
+def _permitted() -> tuple[Branch, ...]:
+    """The branches for an unclean election that somebody allowed."""
+    return (
+        passed(
+            col("asked_ref").isNotNull(),
+            expected="a leader from ISR {isr_before}, unless an administrator asks for an unclean election",
+            observed=f"{_UNCLEAN}: an administrator asked for it",
+        ),
+        passed(
+            col("unclean_permitted"),
+            expected="a leader from ISR {isr_before}, unless unclean elections are permitted",
+            observed=f"{_UNCLEAN}: unclean elections were permitted",
+        ),
+    )
+
+
+def _from_empty_isr() -> tuple[Branch, ...]:
+    """The branches for the last known leader of an empty ISR."""
+    return (
+        unverifiable(_of_last_known_leader() & _elr_unknown(), _ELR_UNKNOWN, expected=_FROM_EMPTY_ISR),
+        passed(
+            _of_last_known_leader(),
+            expected="the last known leader {leader}, as no member of the ISR and no eligible leader replica was left",
+            observed="leader {leader} with ISR {isr}",
+        ),
+        unverifiable(
+            _may_have_led_last(),
+            "an election from an empty ISR may be that of the last known leader, who is not in the evidence",
+            expected=_FROM_EMPTY_ISR,
+        ),
+    )
 
 
 def _alone() -> Column:

@@ -98,39 +98,18 @@ class LatestOffsetBelowEpochStart(Rule):
         return asks_latest() & (refused | (col("error_code") == Errors.NONE) & (col("offset") >= 0))
 
     def verdict(self) -> tuple[Branch, ...]:
-        code, own_code = col("error_code"), col("api_version") >= OFFSET_NOT_AVAILABLE_LIST_OFFSETS_VERSION
-        right_code = F.when(own_code, Errors.OFFSET_NOT_AVAILABLE).otherwise(Errors.LEADER_NOT_AVAILABLE)
+        own_code = col("api_version") >= OFFSET_NOT_AVAILABLE_LIST_OFFSETS_VERSION
         checks = own_code | (col("kafka_version") >= FIRST_WITH_CHECK)
         start = col("held_start")
         below_before = col("latest_reached_before") | (col("offset") < col("held_high_watermark"))
         certain = holds(below_before | col("latest_behind_after"))
-        refused = "error {error_code} in ListOffsets {api_version}"
         expected_below = (
             "error {OFFSET_NOT_AVAILABLE} (below ListOffsets 5: {LEADER_NOT_AVAILABLE}), if the high watermark is below the"
             " start of the leader epoch"
         )
         if_below = OwnSentences(expected=expected_below, because=(ASKED,))
         return first_of(
-            fenced(
-                code == right_code,
-                expected="this error, as long as the high watermark is below the start of the leader epoch",
-                observed=refused,
-                because=(BEGAN, ASKED),
-            ),
-            violation(
-                (code != Errors.NONE) & own_code,
-                "the code of another version",
-                expected="error {OFFSET_NOT_AVAILABLE}, the code of ListOffsets 5 and later",
-                observed=refused,
-                because=(BEGAN, ASKED),
-            ),
-            violation(
-                code != Errors.NONE,
-                "the code of another version",
-                expected="error {LEADER_NOT_AVAILABLE}, the code below ListOffsets 5",
-                observed=refused,
-                because=(BEGAN, ASKED),
-            ),
+            *_refused(own_code),
             unverifiable(col("was_deleted"), DELETED, expected=expected_below, because=(HAD_DELETED, ASKED)),
             unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **if_below),
             unverifiable(col("leader_epoch").isNull() & start.isNotNull(), EPOCH_CHANGED_MEANWHILE, **if_below),
@@ -162,3 +141,31 @@ class LatestOffsetBelowEpochStart(Rule):
             ),
             otherwise=unverifiable(None, "no answer of an earlier leader shows whether a client got a higher offset"),
         )
+
+
+def _refused(own_code: Column) -> tuple[Branch, ...]:
+    """The branches for an error. own_code: the version has a code of its own for it."""
+    code, refused = col("error_code"), "error {error_code} in ListOffsets {api_version}"
+    right_code = F.when(own_code, Errors.OFFSET_NOT_AVAILABLE).otherwise(Errors.LEADER_NOT_AVAILABLE)
+    return (
+        fenced(
+            code == right_code,
+            expected="this error, as long as the high watermark is below the start of the leader epoch",
+            observed=refused,
+            because=(BEGAN, ASKED),
+        ),
+        violation(
+            (code != Errors.NONE) & own_code,
+            "the code of another version",
+            expected="error {OFFSET_NOT_AVAILABLE}, the code of ListOffsets 5 and later",
+            observed=refused,
+            because=(BEGAN, ASKED),
+        ),
+        violation(
+            code != Errors.NONE,
+            "the code of another version",
+            expected="error {LEADER_NOT_AVAILABLE}, the code below ListOffsets 5",
+            observed=refused,
+            because=(BEGAN, ASKED),
+        ),
+    )

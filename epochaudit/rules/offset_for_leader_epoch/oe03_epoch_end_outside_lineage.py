@@ -27,6 +27,9 @@ ANSWERED: Final = "leader epoch {response_leader_epoch} starts at offset {answer
 OF_VERSION_0: Final = "leader epoch {asked_epoch} answered with end offset {offset}"
 
 _LOG_START_UNKNOWN: Final = "where the leader's log started then is not recorded"
+_UNANSWERED: Final = "leader epoch {asked_epoch} answered with no end"
+_BY_LINEAGE: Final = "an end that fits the leader's lineage"
+_UNKNOWN: Final = OwnSentences(expected=_BY_LINEAGE, because=(ASKED,))
 
 
 @rule("OE-03", frame="epoch_queries", kip="KIP-320", severity=HIGH, since="2.0.1")
@@ -105,25 +108,22 @@ class EpochEndOutsideLineage(Rule):
         below = (asked < own) & (end <= col("held_start")) & (from_start | without)
         beyond = (asked < own) & (end > col("held_start"))
         at_its_start = "an end at the start of the leader's log, which had moved to {offset}, beyond {held_start}, where its epoch starts"
-        by_lineage = "an end that fits the leader's lineage"
-        unknown = OwnSentences(expected=by_lineage, because=(ASKED,))
         no_end = "no end (-1) for an epoch above {leader_epoch}, the leader's own"
         until_later = (LED, ASKED, "later its log still started at offset {log_start_after}")
-        unanswered = "leader epoch {asked_epoch} answered with no end"
         return first_of(
             violation(
                 answered > asked,
                 expected="an epoch not above {asked_epoch}, the one asked for",
                 because=(ASKED,),
             ),
-            unverifiable(col("was_deleted"), DELETED, expected=by_lineage, because=(HAD_DELETED, ASKED)),
+            unverifiable(col("was_deleted"), DELETED, expected=_BY_LINEAGE, because=(HAD_DELETED, ASKED)),
             passed(
                 (asked > own) & (end < 0),
                 expected="no end (-1) for an epoch above {held_max}, the leader's own",
-                observed=unanswered,
+                observed=_UNANSWERED,
                 because=(LED, ASKED),
             ),
-            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **unknown),
+            unverifiable(col("ambiguous_name"), AMBIGUOUS_TOPIC, **_UNKNOWN),
             passed(
                 (asked == own) & (answered == own) & from_start,
                 expected="the end of the log for {held_max}, the leader's own epoch",
@@ -133,26 +133,7 @@ class EpochEndOutsideLineage(Rule):
             passed(below & version_0, observed=OF_VERSION_0),
             passed(below),
             passed(beyond & col("log_start_reached"), expected=at_its_start, because=(LED, ASKED)),
-            unverifiable(col("leader_epoch").isNull() | ~col("held_leader"), LED_EPOCH_UNKNOWN, **unknown),
-            unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=by_lineage),
-            unverifiable(
-                end < 0,
-                "what the broker's epoch cache held is not in the evidence",
-                expected=by_lineage,
-                observed=unanswered,
-            ),
-            unverifiable(col("held_start").isNull() & (asked < own), EPOCH_START_UNKNOWN, expected=by_lineage),
-            unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=by_lineage),
-            unverifiable(
-                beyond & ~holds(col("log_start_after") < end),
-                _LOG_START_UNKNOWN,
-                expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
-            ),
-            unverifiable(
-                echoed & ~holds(col("log_start_after") < end),
-                _LOG_START_UNKNOWN,
-                expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
-            ),
+            *_lineage_unknown(beyond, echoed),
             violation(beyond & version_0, observed=OF_VERSION_0, because=until_later),
             violation(beyond, because=until_later),
             violation(version_0, expected=no_end, observed=OF_VERSION_0, because=(LED, ASKED)),
@@ -164,7 +145,7 @@ class EpochEndOutsideLineage(Rule):
             unverifiable(
                 (answered < own) & ~col("answered_start_proven"),
                 START_UNPROVEN,
-                expected=by_lineage,
+                expected=_BY_LINEAGE,
                 because=(
                     LED,
                     ASKED,
@@ -175,3 +156,30 @@ class EpochEndOutsideLineage(Rule):
                 expected="an end at offset {answered_start} or above, where leader epoch {response_leader_epoch} starts"
             ),
         )
+
+
+def _lineage_unknown(beyond: Column, echoed: Column) -> tuple[Branch, ...]:
+    """The branches where the log's epochs, or its start, are not recorded. beyond and echoed: see `verdict`."""
+    asked, end, own = col("asked_epoch"), col("offset"), col("held_max")
+    return (
+        unverifiable(col("leader_epoch").isNull() | ~col("held_leader"), LED_EPOCH_UNKNOWN, **_UNKNOWN),
+        unverifiable(col("held_just_before") < col("held_min"), EPOCH_CHANGED_JUST_BEFORE, expected=_BY_LINEAGE),
+        unverifiable(
+            end < 0,
+            "what the broker's epoch cache held is not in the evidence",
+            expected=_BY_LINEAGE,
+            observed=_UNANSWERED,
+        ),
+        unverifiable(col("held_start").isNull() & (asked < own), EPOCH_START_UNKNOWN, expected=_BY_LINEAGE),
+        unverifiable(col("epoch_line_missing"), EPOCH_LINE_MISSING, expected=_BY_LINEAGE),
+        unverifiable(
+            beyond & ~holds(col("log_start_after") < end),
+            _LOG_START_UNKNOWN,
+            expected="an end at offset {held_start} or below, where the leader's own epoch starts, or at the start of its log",
+        ),
+        unverifiable(
+            echoed & ~holds(col("log_start_after") < end),
+            _LOG_START_UNKNOWN,
+            expected="an end at offset {answered_start} or above, where leader epoch {asked_epoch} starts, or at the start of the log",
+        ),
+    )

@@ -25,6 +25,8 @@ from epochaudit.rules.rule import (
 )
 
 _BROUGHT = "LeaderAndIsr {correlation_id} of controller {controller_id} brought topic id {topic_id} and was answered {error_code}"
+_CONSISTENT = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
+_UNLESS_ANOTHER = OwnSentences(expected=_CONSISTENT, because=(_BROUGHT,))
 
 
 @rule("TI-01", frame="control", kip="KIP-516", severity=CRITICAL, since="2.8")
@@ -91,11 +93,7 @@ class InconsistentTopicIdAccepted(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         refused, held = col("error_code") == Errors.INCONSISTENT_TOPIC_ID, col("held_topic_id")
-        moved_aside = col("moved_aside_ref").isNotNull()
-        marks_all = holds(col("is_kraft_controller"))  # MigrationPropagator
         another = held != col("topic_id")
-        consistent = "no error {INCONSISTENT_TOPIC_ID} unless the replica has another topic id"
-        unless_another = OwnSentences(expected=consistent, because=(_BROUGHT,))
         of_own = OwnSentences(
             expected="no error {INCONSISTENT_TOPIC_ID} for topic id {held_topic_id}, which the replica has",
             because=("broker {node} held {topic}-{partition} under topic id {held_topic_id}", _BROUGHT),
@@ -113,53 +111,69 @@ class InconsistentTopicIdAccepted(Rule):
             unverifiable(
                 col("named_uncompared") & (refused | another),
                 "the broker may not have compared the topic id in the LeaderAndIsr before, as Kafka 2.8 in the first one of a process",
-                **unless_another,
+                **_UNLESS_ANOTHER,
             ),
-            unverifiable(another & col("requests_missing_since_named"), CONTROL_REQUESTS_MISSING, **unless_another),
-            unverifiable(
-                another & ~col("named_in_process"),
-                "the broker was restarted in between, and which topic id was on its disk then is not in the evidence",
-                **unless_another,
-            ),
-            unverifiable(
-                another & col("named_without_storing") & col("kafka_version").isNull(),
-                "the broker's Kafka version is not in the evidence: 2.8 does not store the topic id of the first LeaderAndIsr",
-                **unless_another,
-            ),
-            exposed(
-                another & col("named_without_storing"),
-                "Kafka 2.8 does not store the topic id of the first LeaderAndIsr for a partition",
-                expected="partition error {INCONSISTENT_TOPIC_ID}: the replica was created for topic id {held_topic_id}",
-                because=(
-                    "the first LeaderAndIsr for {topic}-{partition} had brought topic id {held_topic_id}, and no request had deleted it",
-                    _BROUGHT,
-                ),
-            ),
-            violation(another),
+            *_of_another_id(another),
             violation((held == col("topic_id")) & refused, **of_own),
             passed(held == col("topic_id"), **of_own),
-            unverifiable(
-                refused, "refused for its topic id, but the replica's own id is not in the evidence", **unless_another
-            ),
-            unverifiable(
-                moved_aside & col("kafka_version").isNull(),
-                "the broker's Kafka version is not in the evidence: up to 3.6.1 no LeaderAndIsr of type FULL ends the former topic id",
-                **unless_another,
-            ),
-            passed(
-                moved_aside,
-                expected=consistent,
-                because=(
-                    "a LeaderAndIsr of type FULL made the broker move the replica of the former topic id aside",
-                    _BROUGHT,
-                ),
-            ),
-            passed(
-                (col("is_new") & ~marks_all) | col("deleted_ref").isNotNull(),
-                expected=consistent,
-                because=("the broker had no replica of {topic}-{partition}, or had deleted it", _BROUGHT),
-            ),
+            *_of_unknown_id(refused),
             otherwise=unverifiable(
-                None, "the topic id that the replica had before is not in the evidence", **unless_another
+                None, "the topic id that the replica had before is not in the evidence", **_UNLESS_ANOTHER
             ),
         )
+
+
+def _of_another_id(another: Column) -> tuple[Branch, ...]:
+    """The branches for a request with another topic id than the replica's, which the broker accepted."""
+    return (
+        unverifiable(another & col("requests_missing_since_named"), CONTROL_REQUESTS_MISSING, **_UNLESS_ANOTHER),
+        unverifiable(
+            another & ~col("named_in_process"),
+            "the broker was restarted in between, and which topic id was on its disk then is not in the evidence",
+            **_UNLESS_ANOTHER,
+        ),
+        unverifiable(
+            another & col("named_without_storing") & col("kafka_version").isNull(),
+            "the broker's Kafka version is not in the evidence: 2.8 does not store the topic id of the first LeaderAndIsr",
+            **_UNLESS_ANOTHER,
+        ),
+        exposed(
+            another & col("named_without_storing"),
+            "Kafka 2.8 does not store the topic id of the first LeaderAndIsr for a partition",
+            expected="partition error {INCONSISTENT_TOPIC_ID}: the replica was created for topic id {held_topic_id}",
+            because=(
+                "the first LeaderAndIsr for {topic}-{partition} had brought topic id {held_topic_id}, and no request had deleted it",
+                _BROUGHT,
+            ),
+        ),
+        violation(another),
+    )
+
+
+def _of_unknown_id(refused: Column) -> tuple[Branch, ...]:
+    """The branches where the topic id of the replica, if it has one, is not recorded."""
+    moved_aside = col("moved_aside_ref").isNotNull()
+    marks_all = holds(col("is_kraft_controller"))  # MigrationPropagator
+    return (
+        unverifiable(
+            refused, "refused for its topic id, but the replica's own id is not in the evidence", **_UNLESS_ANOTHER
+        ),
+        unverifiable(
+            moved_aside & col("kafka_version").isNull(),
+            "the broker's Kafka version is not in the evidence: up to 3.6.1 no LeaderAndIsr of type FULL ends the former topic id",
+            **_UNLESS_ANOTHER,
+        ),
+        passed(
+            moved_aside,
+            expected=_CONSISTENT,
+            because=(
+                "a LeaderAndIsr of type FULL made the broker move the replica of the former topic id aside",
+                _BROUGHT,
+            ),
+        ),
+        passed(
+            (col("is_new") & ~marks_all) | col("deleted_ref").isNotNull(),
+            expected=_CONSISTENT,
+            because=("the broker had no replica of {topic}-{partition}, or had deleted it", _BROUGHT),
+        ),
+    )

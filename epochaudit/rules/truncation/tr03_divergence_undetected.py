@@ -85,36 +85,13 @@ class DivergenceUndetected(Rule):
 
     def verdict(self) -> tuple[Branch, ...]:
         epoch, own = col("asked_epoch"), col("judged_epoch")
-        diverged = col("response_leader_epoch") >= 0
         bound = F.greatest("judged_start", "log_start_offset")  # below the log start the epoch cache is cut off
         beyond = (epoch < own) & (col("fetch_offset") > bound)
         refused = col("error_code") != Errors.NONE
         if_parted = "a divergence and no records, if the leader's log has no record of epoch {asked_epoch} before {fetch_offset}"
         unknown = OwnSentences(expected=if_parted, because=(ASKED,))
-        divergence = "answered that epoch {response_leader_epoch} ends at offset {offset}"
         return first_of(
-            violation(
-                diverged & (col("records_size") > 0),
-                expected="no records beside a divergence",
-                observed=divergence + ", beside {records_size} bytes of records",
-                because=(ASKED,),
-            ),
-            fenced(
-                diverged & (col("response_leader_epoch") < epoch) & (col("offset") >= col("fetch_offset")),
-                expected="a divergence, as the leader's log has no epoch {asked_epoch}",
-                observed=divergence + ", at the fetch offset {fetch_offset} or beyond and no records",
-                because=(
-                    LED,
-                    ASKED,
-                    "no record is lost by that: epoch {asked_epoch} had none, and the follower only forgets it",
-                ),
-            ),
-            fenced(
-                diverged,
-                expected="a divergence below fetch offset {fetch_offset} and no records",
-                observed=divergence + " and no records",
-                because=(LED, ASKED),
-            ),
+            *_diverged(),
             fenced(
                 refused & (epoch > own),
                 expected=OUT_OF_RANGE,
@@ -150,3 +127,33 @@ class DivergenceUndetected(Rule):
                 expected="an answer, as the leader's own epoch has nothing to be compared", because=(LED, ASKED)
             ),
         )
+
+
+def _diverged() -> tuple[Branch, ...]:
+    """The branches for an answer with a divergence."""
+    diverged = col("response_leader_epoch") >= 0
+    divergence = "answered that epoch {response_leader_epoch} ends at offset {offset}"
+    return (
+        violation(
+            diverged & (col("records_size") > 0),
+            expected="no records beside a divergence",
+            observed=divergence + ", beside {records_size} bytes of records",
+            because=(ASKED,),
+        ),
+        fenced(
+            diverged & (col("response_leader_epoch") < col("asked_epoch")) & (col("offset") >= col("fetch_offset")),
+            expected="a divergence, as the leader's log has no epoch {asked_epoch}",
+            observed=divergence + ", at the fetch offset {fetch_offset} or beyond and no records",
+            because=(
+                LED,
+                ASKED,
+                "no record is lost by that: epoch {asked_epoch} had none, and the follower only forgets it",
+            ),
+        ),
+        fenced(
+            diverged,
+            expected="a divergence below fetch offset {fetch_offset} and no records",
+            observed=divergence + " and no records",
+            because=(LED, ASKED),
+        ),
+    )

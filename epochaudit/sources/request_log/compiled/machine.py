@@ -1239,18 +1239,30 @@ def close_runs(folded: Folded) -> None:
 
 
 @compiled
+def _fill_line_columns(registers: Array, byte_offset: int, line: int, time: int) -> None:
+    """The columns that all rows of a line have in common."""
+    registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = byte_offset, line
+    registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
+    if registers[_TABLE] == _FETCHES:
+        _fill_fetch_defaults(registers)
+
+
+@compiled
+def _write(
+    text: int, registers: Array, parts: Array, partition_count: int, rows: Array, row: int, characters: Array, ends: Array,
+    folded: Folded, folds: bool,
+) -> int:  # fmt: skip
+    """Write a line's rows, in the way of its API. Returns the next row; -1 without space. folds: see `_write_rows`."""
+    if registers[_TREATMENT] == _ANSWERS:
+        return _write_answers(text, registers, parts, partition_count, rows, row, characters, ends)
+    return _write_rows(text, registers, parts, partition_count, rows, row, characters, ends, folded, folds)
+
+
+@compiled
 def _write_rows(
-    text: int,
-    registers: Array,
-    parts: Array,
-    partition_count: int,
-    rows: Array,
-    row: int,
-    characters: Array,
-    ends: Array,
-    folded: Folded,
-    folds: bool,
-) -> int:
+    text: int, registers: Array, parts: Array, partition_count: int, rows: Array, row: int, characters: Array, ends: Array,
+    folded: Folded, folds: bool,
+) -> int:  # fmt: skip
     """Write a line's rows: requested, then answered only, then forgotten partitions; one row of a line without partitions.
 
     Returns the next row; -1 without space. folds: the rows go to `folded`, which needs space for them.
@@ -1343,9 +1355,9 @@ def _clear(registers: Array) -> None:
 
 
 @compiled
-def _write_note(note: Array, start: int, end: int, header_end: int, line: int, time: int) -> None:
+def _write_note(note: Array, start: int, end: int, registers: Array, line: int, time: int) -> None:
     """Note the place and time of a line."""
-    note[_NOTED_START], note[_NOTED_HEADER_END], note[_NOTED_END] = start, header_end, end
+    note[_NOTED_START], note[_NOTED_HEADER_END], note[_NOTED_END] = start, registers[_HEADER_END], end
     note[_NOTED_LINE], note[_NOTED_TIME] = line, time
 
 
@@ -1385,15 +1397,11 @@ def scan(
             if registers[_TREATMENT] == _NOTED:
                 if state[_NOTES] == len(notes):
                     return _NO_ROOM_FOR_NOTES
-                start, header_end = at - text, registers[_HEADER_END]
-                _write_note(notes[state[_NOTES]], start, after - 1 - text, header_end, state[_LINE], time)
+                _write_note(notes[state[_NOTES]], at - text, after - 1 - text, registers, state[_LINE], time)
             else:
                 if registers[_TREATMENT] == _AS_ROWS and not _join_answers(text, registers, parts, partition_count):
                     return _OTHER
-                registers[_BYTE_OFFSET], registers[_LINE_IN_SPLIT] = state[_OFFSET] + at - text, state[_LINE]
-                registers[_TIME], registers[_ARRIVAL] = time, time - (registers[_TOTAL_TIME] + 999) // 1000
-                if table == _FETCHES:
-                    _fill_fetch_defaults(registers)
+                _fill_line_columns(registers, state[_OFFSET] + at - text, state[_LINE], time)
                 folds = table == _FETCHES and folded.filled[_FOLDS] != 0
                 if folds:
                     if not has_clock_time and not _in_time(state, time):
@@ -1403,23 +1411,9 @@ def scan(
                         return _UNFOLDED
                 elif row + partition_count >= rows.shape[2]:
                     return _FULL
-                if registers[_TREATMENT] == _ANSWERS:
-                    row = _write_answers(
-                        text, registers, parts, partition_count, rows[table], row, characters[table], ends[table]
-                    )
-                else:
-                    row = _write_rows(
-                        text,
-                        registers,
-                        parts,
-                        partition_count,
-                        rows[table],
-                        row,
-                        characters[table],
-                        ends[table],
-                        folded,
-                        folds,
-                    )
+                row = _write(
+                    text, registers, parts, partition_count, rows[table], row, characters[table], ends[table], folded, folds
+                )  # fmt: skip
                 if row < 0:
                     return _FULL
                 if folds:
@@ -1431,7 +1425,6 @@ def scan(
             filled[table] = row
         if registers[_TREATMENT] != _NOTED:
             counts[registers[_API_NUMBER]] += 1
-        at = after
-        state[_POSITION] = at - text
+        at, state[_POSITION] = after, after - text
         state[_LINE] += 1
     return _ENDED
