@@ -120,6 +120,7 @@ def control(events: DataFrame) -> DataFrame:
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one;
                             kafka_version_ref where it is stated
       kafka_release         the same as `3.9.1`
+      process_begun         the start of that process is recorded, and no file is missing since
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
       process_recorded_before  such a line stands before the row, so that a restart or shutdown after it would be recorded
       own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
@@ -131,6 +132,9 @@ def control(events: DataFrame) -> DataFrame:
       highest_overlaps      that request had not finished when this one arrived, and only time orders the two
       installed_*           epoch that the replica was last proven to have ("starts at leader epoch"), with its partition epoch
                             and topic id; null after a restart or a deletion, and if the replica's own line states a lower one
+      no_epoch_before       the evidence shows that the broker held no leader epoch of the partition before the first recorded one, or
+                            none above the request's: process_begun, or the replica's creation or deletion is recorded in the process,
+                            or the line about the result states an older epoch or none
       known_topic_id        the topic id that the broker last had for the partition, this row included; null after its deletion
       topic_id_carried      that id was not stated since the installed_* epoch, and another topic of the name may have replaced it: no
                             line of this process states a creation, or the row has leader epoch 0 and partition epoch 0
@@ -366,6 +370,7 @@ def _with_process(placed: DataFrame) -> DataFrame:
             "process": F.sum(starting.cast("int")).over(_until(by_node)),
             "certain_process": F.sum(certainly_starting.cast("int")).over(_until(by_node)),
             "process_ref": _latest(starting, F.col("own_ref"), _until(by_node)),
+            "begins_process": starting,
         }
     ).drop("epoch_before", "process_stops", "server_log_has_gaps")
 
@@ -403,6 +408,7 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
             "highest_controller_id": F.col("highest_controller.controller_id"),
             "highest_controller_ref": F.col("highest_controller.own_ref"),
+            "process_begun": holds(F.max("begins_process").over(_until(in_process))),
             "shutting_down": F.max(event_type == PROCESS_SHUTTING_DOWN).over(_before(in_process)),
             "highest_overlaps": _by_time("highest_controller")
             & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
@@ -630,6 +636,9 @@ def _installed() -> dict[str, Column]:
         "installed_partition_epoch": F.when(held, F.col("installed.partition_epoch")),
         "installed_topic_id": F.when(held, F.col("installed.known_topic_id")),
         "installed_ref": F.when(held, F.col("installed.ref")),
+        "no_epoch_before": F.col("process_begun")
+        | holds(_in_process("created") | _in_process("deleted"))
+        | holds(_applied() & _held_none_or_older()),
         "requests_missing_since_installed": held & (F.col("request_gaps") > F.col("installed.request_gaps")),
         "topic_id_carried": ~holds(created_since | (F.col("names_seq") > F.col("installed.seq"))),
         "former_leader_epoch": F.greatest(

@@ -60,14 +60,15 @@ class StaleLeaderAndIsrAccepted(Rule):
     one.
 
     ## Evidence needed
-    The request log, and state-change.log for the installed epoch ("starts at leader epoch"): a LeaderAndIsr may be answered
-    0 without being installed, if the new leader is not alive. Up to 2.5 a follower has no such line. There a refusal below
-    an epoch that the broker had accepted counts as the fence, a refusal at that epoch belongs to LI-02, and what is not
-    refused at or below it is unverifiable. After a deletion: the topic id, or without ids a later request in the newer leader
-    epoch, which shows that the topic still exists. For restarts: server.log. Without it a newer broker epoch may be that of a
-    restart or of a session with ZooKeeper that expired, after which the broker holds the same epochs. Without the request, the
-    broker's line about its refusal ("smaller than the current leader epoch") states both epochs; no line at INFO states an
-    acceptance.
+    The request log, and state-change.log for the installed epoch ("starts at leader epoch"): a LeaderAndIsr may be
+    answered 0 without being installed, if the new leader is not alive. Up to 2.5 a follower has no such line. There a
+    refusal below an epoch that the broker had accepted counts as the fence, a refusal at that epoch belongs to LI-02,
+    and what is not refused at or below it is unverifiable. So is the first accepted request of a partition, unless the
+    start of the process is recorded, or the broker's line states what it held before. After a deletion: the topic id,
+    or without ids a later request in the newer leader epoch, which shows that the topic still exists. For restarts:
+    server.log. Without it a newer broker epoch may be that of a restart or of a session with ZooKeeper that expired,
+    after which the broker holds the same epochs. Without the request, the broker's line about its refusal ("smaller
+    than the current leader epoch") states both epochs; no line at INFO states an acceptance.
 
     ## What is allowed
     A broker accepts the first LeaderAndIsr after a restart at any epoch, because it keeps epochs in memory only. The same
@@ -147,6 +148,11 @@ def _accepted_without_line() -> Column:
     return col("accepted_in_process") & (col("kafka_version") < FIRST_WITH_FOLLOWER_LINES)
 
 
+def _above_accepted() -> Column:
+    """The process had accepted an older leader epoch, and so held no newer one than that, in a release without a follower's line."""
+    return holds(_accepted_without_line() & (col("leader_epoch") > col("accepted_leader_epoch")))
+
+
 def _below_installed() -> tuple[Branch, ...]:
     """Of requests below the leader epoch that the broker holds."""
     below = col("leader_epoch") < col("installed_leader_epoch")
@@ -210,6 +216,12 @@ def _not_refused() -> tuple[Branch, ...]:
             RESTARTED_OR_EXPIRED,
             expected="error {STALE_CONTROLLER_EPOCH} unless broker {node} has restarted since it had leader epoch"
             " {former_leader_epoch} of {topic}-{partition}",
+            because=(_BROUGHT,),
+        ),
+        unverifiable(
+            ~_is_refused() & installed.isNull() & ~col("no_epoch_before") & ~_above_accepted(),
+            "the leader epoch that the broker held when its logs begin is not in the evidence",
+            expected=_IF_HELD,
             because=(_BROUGHT,),
         ),
         passed(

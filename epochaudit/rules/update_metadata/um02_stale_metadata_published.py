@@ -92,7 +92,7 @@ class StaleMetadataPublished(Rule):
                 because=_BECAUSE,
             ),
             passed(
-                cached.isNull() & ((col("process") > 0) | (col("metadata_leader") == LEADER_DURING_DELETE)),
+                cached.isNull() & (col("process_begun") | (col("metadata_leader") == LEADER_DURING_DELETE)),
                 expected=first,
                 because=_BECAUSE,
             ),
