@@ -360,6 +360,6 @@ def grouped(found: Iterable[Finding]) -> Iterator[list[Finding]]:
     """The findings of one severity, rule and verdict together, the worst first."""
 
     def group(finding: Finding) -> tuple[int, str, int]:
-        return SEVERITIES.index(finding.severity), finding.rule, -VERDICTS.index(finding.verdict)
+        return SEVERITIES.index(finding.severity), finding.rule, VERDICTS.index(finding.verdict)
 
     return (list(members) for _, members in groupby(sorted(found, key=group), key=group))

@@ -100,11 +100,11 @@ def _loss(page: Page, report: Report, loss: Loss) -> None:
     stretch = f"{offsets(loss.first_offset, loss.last_offset)}, {how_many(loss)}"
     how = ", which had been committed" if loss.committed else ""
     how = ", below a high watermark that had been returned to clients" if loss.given_out else how
-    since = "" if loss.leader_epoch is None or not loss.committed else f" since leader epoch {loss.leader_epoch}"
+    when = "" if loss.leader_epoch is None or not loss.committed else f" when leader epoch {loss.leader_epoch} began"
     where = _where(loss, report.several_clusters)
     known_text = f" (known since {known[:10]})" if known else ""
     page.say(
-        (where, "" if known else "bold red"), (f"{known_text}: {stretch}, discarded{since}{how}", ""), indent=2, hang=2
+        (where, "" if known else "bold red"), (f"{known_text}: {stretch}, discarded{when}{how}", ""), indent=2, hang=2
     )
     if cause:
         page.say((f"because {cause}", ""), indent=4, hang=2)
@@ -183,7 +183,7 @@ def _truncations(page: Page, report: Report, given_out: bool | None, found: Sequ
     page.say((what, _STYLES[given_out]), indent=2, hang=2)
     shown = SHOWN_HARMLESS if given_out is False else SHOWN
     for one in found[:shown]:
-        lost = f"{offsets(one.first_offset, one.last_offset)}, discarded since leader epoch {one.leader_epoch}"
+        lost = f"{offsets(one.first_offset, one.last_offset)}, discarded when leader epoch {one.leader_epoch} began"
         where = _where(one, report.several_clusters) + (" (known)" if one in report.known_removals else "")
         page.say(("; ".join([f"{where}: {lost}", *_details(one)]), ""), indent=4, hang=2)
     _more(page, len(found), shown)

@@ -200,7 +200,7 @@ def overview(writes: MissingWrites, *, several_clusters: bool) -> tuple[str, str
     low, high = writes.offsets
     at = f"offset {low}" if low == high else f"offsets {low} to {high}"
     acks = "all" if first.acks == ALL_REPLICAS else "1"
-    until = f"; acknowledged until {writes.acknowledged_until}" if writes.acknowledged_until else ""
+    until = f"; last acknowledged at {writes.acknowledged_until}" if writes.acknowledged_until else ""
     of_cluster = f" of {first.cluster}" if several_clusters else ""
     where = f"{first.topic or first.topic_id}-{first.partition}{of_cluster}"
     return where, f"{plural(writes.batches, 'write')} with acks={acks}, {at}: {', '.join(names)}{more}{until}"

@@ -42,10 +42,10 @@ def _entry(rule: Rule) -> dict[str, str]:
 
 
 def page(rule: Rule, width: int, *, colour: bool) -> str:
-    """A rule's documentation, and the files of the rule and of its frame."""
+    """A rule's documentation, and the files of the rule, of its verdict and of its frame."""
     page = Page(width, colour=colour)
     page.say((f"{rule.id} {rule.name}", "bold"))
-    page.say((f"{rule.kip}, severity {rule.severity}, for Kafka {rule.since} and later", ""))
+    page.say((f"{rule.kip}, severity {_severity(rule)}, for Kafka {rule.since} and later", ""))
     for part, file in source_files(rule).items():
         page.say((f"{part}: {file}", ""))
     page.blank()
@@ -53,10 +53,22 @@ def page(rule: Rule, width: int, *, colour: bool) -> str:
     return page.text()
 
 
+def _severity(rule: Rule) -> str:
+    return (
+        f"{rule.severity} (some findings differ)" if type(rule).severity_of is not Rule.severity_of else rule.severity
+    )
+
+
 def source_files(rule: Rule) -> dict[str, str]:
-    """The files of the rule and of its frame, relative to the folder of their package; no frame if its name is unknown."""
-    files = {"Rule": _source_file(type(rule).__module__)}
-    return files | {"Frame": _source_file(FRAMES[rule.frame].of.__module__)} if rule.frame in FRAMES else files
+    """The files of the rule, of its verdict and of its frame, relative to the folder of their package.
+
+    No verdict if the rule's own file has it, no frame if its name is unknown.
+    """
+    modules = {"Rule": type(rule).__module__, "Verdict": type(rule).verdict.__module__}
+    if rule.frame in FRAMES:
+        modules["Frame"] = FRAMES[rule.frame].of.__module__
+    files = {part: _source_file(module) for part, module in modules.items()}
+    return {part: file for part, file in files.items() if part == "Rule" or file != files["Rule"]}
 
 
 def _source_file(module: str) -> str:

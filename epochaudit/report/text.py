@@ -121,7 +121,7 @@ def _consequences(report: Report) -> str:
     """How many of them stand below inside others, as what those led to."""
     flagged = report.flagged
     inside = sum(len(finding.consequences) for finding in flagged)
-    return f" ({plural(len(flagged), 'finding')} and {plural(inside, 'consequence')} of them)" if inside else ""
+    return f" ({plural(len(flagged), 'finding')}, which caused the other {inside:,})" if inside else ""
 
 
 def _unverifiable(report: Report) -> list[str]:
@@ -341,7 +341,7 @@ def _finding(page: Page, report: Report, finding: Finding) -> None:
         text = line.text if line.text is not None else "(the file can't be read any more)"
         page.say((excerpt(text, finding), "dim"), indent=6)
     for one in finding.consequences:
-        page.field("so also", f"{one.rule} {one.verdict}: {_where(report, one)}: {one.observed}")
+        page.field("caused", f"{one.rule} {one.verdict}: {_where(report, one)}: {one.observed}")
 
 
 def _where(report: Report, finding: Finding) -> str:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
-from epochaudit.spark.session import is_remote, is_tuned_for_small_plans, storage_level
+from epochaudit.spark.session import is_remote, is_tuned_for_small_plans, jobs_of, storage_level
 
 Table = Callable[[DataFrame], DataFrame]
 
@@ -46,7 +46,8 @@ def checkpointed(table: Table) -> Table:
             if slot.table is None:
                 if is_remote(events.sparkSession):
                     _REMOTE.add(events.sparkSession)
-                slot.table = _computed(table(events))
+                with jobs_of(events.sparkSession, table.__name__):
+                    slot.table = _computed(table(events))
             return slot.table
 
     return once

@@ -136,10 +136,12 @@ def profile(metrics: Metrics) -> str:
     costs = sorted(metrics.frames.items(), key=lambda item: -item[1].planning_seconds - item[1].computing_seconds)
     width = max((len(name) for name, _ in costs), default=5)
     rows = (
-        f"{name:<{width}}  {cost.rows:>10,}  {cost.planning_seconds:>10.1f}  {cost.computing_seconds:>11.1f}"
+        f"{name:<{width}}  {cost.rows:>10,}  {cost.planning_seconds:>17.1f}  {cost.computing_seconds:>11.1f}"
         for name, cost in costs
     )
-    return "\n".join((stages, f"{'frame':<{width}}  {'rows':>10}  {'planning s':>10}  {'computing s':>11}", *rows))
+    return "\n".join(
+        (stages, f"{'frame':<{width}}  {'rows':>10}  {'tables and plan s':>17}  {'computing s':>11}", *rows)
+    )
 
 
 def _active() -> SparkSession | None:

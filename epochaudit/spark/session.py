@@ -32,6 +32,8 @@ OPTIONS: Final = "spark.driver.extraJavaOptions"
 NO_WARNINGS: Final = "-Xlog:disable -Xlog:all=error:stderr"
 # Where a job was started, as Spark's UI shows it. If it is not set, Spark walks the stack of each of an audit's thousands of RDDs.
 CALL_SITE: Final = ("callSite.short", "callSite.long")
+DESCRIPTION: Final = "spark.job.description"
+SEPARATOR: Final = ": "  # between the name of a frame and that of a table which it reads
 LOCAL_MASTER: Final = "local"  # prefix of masters that run everything in one JVM of this machine
 
 # Each with its reason; any of them can be overridden by --conf.
@@ -224,6 +226,21 @@ def name_jobs(spark: SparkSession, description: str) -> None:
         context.setJobDescription(description)
         for form in CALL_SITE:
             context.setLocalProperty(form, description)
+
+
+@contextmanager
+def jobs_of(spark: SparkSession, table: str) -> Iterator[None]:
+    """Add the table's name to the description of the jobs that this thread starts inside the context: `frame fetches: held_epochs`."""
+    if is_remote(spark):
+        yield
+        return
+    outer = spark.sparkContext.getLocalProperty(DESCRIPTION)
+    name_jobs(spark, f"{outer.split(SEPARATOR)[0]}{SEPARATOR}{table}" if outer else table)
+    try:
+        yield
+    finally:
+        if outer:
+            name_jobs(spark, outer)
 
 
 def jvm_cpu_seconds(spark: SparkSession) -> float:

@@ -180,7 +180,7 @@ def _of_consumers(
 
 
 def _cuts(removed: Loss | Removal) -> tuple[Stretch, ...]:
-    since = "" if removed.leader_epoch is None else f" since leader epoch {removed.leader_epoch}"
+    when = "" if removed.leader_epoch is None else f" after leader epoch {removed.leader_epoch} began"
     epochs = ", ".join(map(str, removed.epochs))
     written = f", written in leader epoch{'s' if removed.epochs[1:] else ''} {epochs}," if epochs else ""
     epoch = f"epoch {epochs}, " if len(removed.epochs) == 1 else ""
@@ -192,7 +192,7 @@ def _cuts(removed: Loss | Removal) -> tuple[Stretch, ...]:
                 "discarded",
                 first,
                 last,
-                f"{_offsets(first, last)} were discarded{written}{since}",
+                f"{_offsets(first, last)} were discarded{written}{when}",
                 removed.leader_epoch,
             ),
         )
@@ -201,7 +201,7 @@ def _cuts(removed: Loss | Removal) -> tuple[Stretch, ...]:
         first = removed.first_offset if replica.truncated_to is None else replica.truncated_to
         last = removed.last_offset if replica.log_end is None else replica.log_end - 1
         if last >= first:
-            sentence = f"node {replica.node} truncated {_offsets(first, last)}{written}{since}"
+            sentence = f"node {replica.node} truncated {_offsets(first, last)}{written}{when}"
             cuts.append(Stretch(CUT, f"{epoch}node {replica.node}", first, last, sentence, removed.leader_epoch))
     return tuple(cuts)
 

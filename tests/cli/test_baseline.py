@@ -104,7 +104,7 @@ def test_a_new_consequence_of_an_accepted_finding_is_shown_and_counts(
     caused = replace(report, findings=(replace(finding, consequences=(effect,)),), rules=rules)
     applied = read_baseline(baseline(tmp_path, entry(finding.finding_id))).applied(caused, TODAY)
     assert applied.reaches("violation")
-    assert "so also" in text.render(applied)
+    assert "caused" in text.render(applied)
 
 
 def test_json_states_who_accepted_what(report: Report, finding: Finding, tmp_path: Path) -> None:

@@ -320,5 +320,5 @@ def test_a_loss_is_reported_before_everything_else(report: Report, finding: Find
     assert "written in leader epochs 0, 1; truncated by broker 1 (its log ended at 30)" in text
     assert "Had read them: c2, offsets 10 to 12" in text
     assert "orders-7: offsets" in text
-    assert f"Offsets {first} to 29, {30 - first} records at most, discarded since leader epoch 2" in text
+    assert f"Offsets {first} to 29, {30 - first} records at most, discarded when leader epoch 2 began" in text
     assert text.index("records at most") < text.index("the StopReplica carries leader epoch 2")

@@ -88,13 +88,13 @@ def test_what_was_refused_lost_nothing(judged: Report, finding: Finding) -> None
 
 def test_the_page_answers_the_question(judged: Report, finding: Finding) -> None:
     page = " ".join(render(replace(judged, findings=(_removed(finding), _skipped(finding, "a", group="g")))).split())
-    assert "orders-0: offsets 10 to 29, 20 records at most, discarded since leader epoch 3" in page
+    assert "orders-0: offsets 10 to 29, 20 records at most, discarded when leader epoch 3 began" in page
     assert "read on without noticing, and skipped offsets 10 to 24 of the new log: a (g)" in page
     assert "4 leader epochs judged; 2 more could not be judged" in page
     assert elections_judged(judged) == (4, 2)
     removal = Removal("west", "orders", None, 0, 3, 10, 29, counted=18)
     page = " ".join(render(replace(judged, findings=(_removed(finding),), removals=(removal,))).split())
-    assert "orders-0: offsets 10 to 29, 18 records, discarded since leader epoch 3" in page
+    assert "orders-0: offsets 10 to 29, 18 records, discarded when leader epoch 3 began" in page
 
 
 def _two_losses(finding: Finding) -> tuple[Finding, ...]:
@@ -344,5 +344,6 @@ def test_the_page_distinguishes_truncations(judged: Report, given_out: bool | No
     page = " ".join(render(replace(judged, findings=(), removals=(one,))).split())
     assert sentence in page
     assert (
-        "orders-0: offset 10, discarded since leader epoch 3; written in leader epoch 2; truncated by broker 1" in page
+        "orders-0: offset 10, discarded when leader epoch 3 began; written in leader epoch 2; truncated by broker 1"
+        in page
     )

@@ -125,7 +125,7 @@ def test_the_page_begins_with_what_is_missing_whose_and_since_when(clean: Report
         "Was data lost?",
         "  Yes: 34 acknowledged writes of 2 producers are missing from 1 partition, with acks=1. It promises no more than the leader's"
         " copy: no rule is broken.",
-        f"    orders-0: 34 writes with acks=1, offsets 91 to 118: web 33, audit 1; acknowledged until {ANSWERED}",
+        f"    orders-0: 34 writes with acks=1, offsets 91 to 118: web 33, audit 1; last acknowledged at {ANSWERED}",
         f"  {LAST_ANSWERS}",
         "  orders-0: 34 writes of 2 producers that were acknowledged with acks=1, which promises no more than the leader's copy,"
         " are missing since leader epoch 7, which starts at offset 90",
@@ -218,9 +218,9 @@ def test_a_partition_of_several_clusters_is_named_with_its_cluster(clean: Report
     page = lines(lost)
     assert page[1] == "  clusters east, west"
     assert page[5].startswith(
-        "    orders-0 of east: 30 writes with acks=all, offsets 90 to 119: shop; acknowledged until"
+        "    orders-0 of east: 30 writes with acks=all, offsets 90 to 119: shop; last acknowledged at"
     )
-    assert page[6].startswith("    orders-0 of west: 1 write with acks=1, offset 95: audit; acknowledged until")
+    assert page[6].startswith("    orders-0 of west: 1 write with acks=1, offset 95: audit; last acknowledged at")
 
 
 def test_findings_about_one_leader_epoch_are_one_loss(report: Report, finding: Finding) -> None:

@@ -82,7 +82,7 @@ def test_of_harmless_truncations_a_few_are_listed_and_all_counted() -> None:
     removals = tuple(Removal("west", "orders", None, n, 7, 10, 29, (6,), False) for n in range(8))
     page = unwrapped(text.render(replace(report_of(judged(**{PASS: 7})), removals=removals)))
     assert "8 truncations" in page
-    assert page.count("discarded since leader epoch 7") == 3
+    assert page.count("discarded when leader epoch 7 began") == 3
     assert "and 5 more (see --format json)" in page
 
 
@@ -90,7 +90,7 @@ def test_consequences_are_counted_apart_from_the_findings_that_hold_them(report:
     rules = (judged(**{VIOLATION: 3, PASS: 2}),)
     root = replace(finding, consequences=(replace(finding, rule="TR-01"), replace(finding, rule="TR-02")))
     line = text.headline(replace(report, rules=rules, findings=(root,)))
-    assert line == "✗ 3 violations, 0 exposed (1 finding and 2 consequences of them). 5 judged."
+    assert line == "✗ 3 violations, 0 exposed (1 finding, which caused the other 2). 5 judged."
 
 
 def test_a_client_in_a_loop_is_one_line(report: Report, finding: Finding) -> None:

@@ -1,4 +1,7 @@
-"""Checkpoints: complete before they are read. The client of a Spark Connect session must not be asked while the interpreter ends."""
+"""Checkpoints: complete before they are read, by jobs of their names.
+
+The client of a Spark Connect session must not be asked while the interpreter ends.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from epochaudit.spark.memo import as_leaf, checkpointed, unpersist
+from epochaudit.spark.session import name_jobs
 
 ROOT: Final = Path(__file__).parents[2]
 # A session and a table as those of Spark Connect, by the names of their modules: `close` is what the client would be asked.
@@ -49,6 +53,31 @@ def test_a_checkpoint_is_complete_before_a_job_reads_it(spark: SparkSession) -> 
     table = checkpointed(lambda events: events.where("id > 4"))(events)
     assert [_is_complete(rows) for rows in (table, as_leaf(table.where("id > 5")))] == [True, True]
     unpersist(events)
+
+
+def test_the_jobs_of_a_table_have_its_name_and_that_of_the_frame(spark: SparkSession) -> None:
+    described = list[str | None]()
+
+    def note() -> None:
+        described.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+
+    @checkpointed
+    def held_epochs(events: DataFrame) -> DataFrame:
+        note()
+        return events.where("id > 4")
+
+    @checkpointed
+    def positions(events: DataFrame) -> DataFrame:
+        held = held_epochs(events)
+        note()
+        return held
+
+    events = spark.range(9)
+    name_jobs(spark, "frame fetches")
+    positions(events)
+    note()
+    unpersist(events)
+    assert described == ["frame fetches: held_epochs", "frame fetches: positions", "frame fetches"]
 
 
 def _is_complete(rows: DataFrame) -> bool:

@@ -45,7 +45,7 @@ def test_a_profile_lists_the_most_expensive_frame_first() -> None:
     metrics.frames["fetches"] = run_metrics.FrameCost(1_234_567, 0.75, 3.0)
     stages, heading, first, second = run_metrics.profile(metrics).splitlines()
     assert stages == "reading 1.2 s, judging 2.0 s"
-    assert heading.split() == ["frame", "rows", "planning", "s", "computing", "s"]
+    assert heading.split() == ["frame", "rows", "tables", "and", "plan", "s", "computing", "s"]
     assert first.split() == ["fetches", "1,234,567", "0.8", "3.0"]
     assert second.split() == ["leadership", "10", "0.5", "0.2"]
     assert len({len(heading), len(first), len(second)}) == 1

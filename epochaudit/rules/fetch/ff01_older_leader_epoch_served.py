@@ -26,15 +26,18 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
     unverifiable then.
 
     ## What is allowed
-    A request without a leader epoch (-1) skips the fence. While an epoch starts, from its line to the end of the
-    handler, both the old and the new epoch may decide. Request lines may be written late, so an epoch that ended just
-    before may decide, too. A Fetch that waits is checked at its arrival and again when it is answered. Codes that
-    precede the epoch check (3, 6, 56, 100, 103) say nothing about the epoch. If the broker's epoch is not recorded, its
-    answer 74 shows that it was newer. A broker that creates the replica again has leader epoch -1 until it has a log,
-    and answers 75 to any (FF-02). A follower may answer 74 before its line: unverifiable then. What is served between
-    the replica's deletion at the broker and its next recorded creation is unverifiable; after a StopReplica SR-06
-    judges it. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions (KAFKA-9338): reported as exposed, and as
-    unverifiable if the broker's version is not recorded and the Fetch is below version 12.
+    A request without a leader epoch (-1) skips the fence. While a broker changes its leader epoch, from its line to the
+    end of the handler, an answer that is right for the old or the new epoch passes. If the epoch changed within half a
+    second before the request, what is wrong for the new epoch is unverifiable, as request lines may be written late. A
+    Fetch that waits is checked at its arrival and again when it is answered. Codes that precede the epoch check say
+    nothing about the epoch: 3 UNKNOWN_TOPIC_OR_PARTITION, 6 NOT_LEADER_OR_FOLLOWER, 56 KAFKA_STORAGE_ERROR, 100
+    UNKNOWN_TOPIC_ID, 103 INCONSISTENT_TOPIC_ID. If the broker's epoch is not recorded, its answer 74 shows that it was
+    newer. A broker that creates the replica again has leader epoch -1 until it has a log, and answers 75 to any
+    (FF-02). One that creates a follower may answer 74 before it writes its "starts at leader epoch" line: such an
+    answer is unverifiable. What is served between the replica's deletion at the broker and its next recorded creation
+    is unverifiable; after a StopReplica SR-06 judges it. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions
+    (KAFKA-9338): reported as exposed, and as unverifiable if the broker's version is not recorded and the Fetch is
+    below version 12. The severity is medium if a consumer sent the request.
 
     ## What to do
     Restart a follower that fetched so: it compares its log with the leader's again; then audit the segments of both

@@ -73,8 +73,8 @@ class TruncatedCommitResumed(Rule):
         "leader epoch {crossed_epoch} starts at offset {divergence_offset}: the record before the committed offset, of leader epoch"
         " {position_epoch} or older, is not in its log",
         "the election of leader epoch {crossed_epoch} was {crossed_how}",
-        "in leader epoch {crossed_epoch} or later no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before"
-        " its fetch",
+        "before its fetch no OffsetForLeaderEpoch or ListOffsets of the client in leader epoch {crossed_epoch} or later is recorded, and"
+        " no out-of-range answer to it",
     )
 
     def lost(self) -> tuple[Column, Column]:

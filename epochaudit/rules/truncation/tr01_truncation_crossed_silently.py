@@ -14,9 +14,7 @@ from epochaudit.rules.truncation.position_validation import (
     severity_of_crossing,
 )
 
-_HELD = (
-    "{client_id} held position {fetch_offset} of {topic}-{partition}, read in leader epoch {position_epoch} or before"
-)
+_HELD = "{client_id} held position {fetch_offset} of {topic}-{partition}: the record before it is of leader epoch {position_epoch} or older"
 _FETCHED = "Fetch {api_version} at offset {fetch_offset} answered {NONE} in leader epoch {leader_epoch}"
 _SERVED = "broker {node} answered its first fetch in leader epoch {leader_epoch} at {fetch_offset} with {NONE}"
 _VALIDATION = "validation of position {fetch_offset} before fetching in leader epoch {leader_epoch}, if a newer epoch starts below it"
@@ -84,8 +82,8 @@ class TruncationCrossedSilently(Rule):
         " {last_lost_offset} were truncated",
         "the election of leader epoch {crossed_epoch} was {crossed_how}",
         _SERVED,
-        "in leader epoch {crossed_epoch} or later no OffsetForLeaderEpoch, out-of-range answer or reset of the client is recorded before"
-        " it",
+        "before that fetch no OffsetForLeaderEpoch or ListOffsets of the client in leader epoch {crossed_epoch} or later is recorded, and"
+        " no out-of-range answer to it",
     )
 
     def lost(self) -> tuple[Column, Column]:

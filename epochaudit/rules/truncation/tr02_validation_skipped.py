@@ -59,7 +59,7 @@ class ValidationSkipped(Rule):
     because = (
         "the coordinator answered {client_id} that {group_id} had committed offset {fetch_offset} with {committed_with}",
         FIRST,
-        "no OffsetForLeaderEpoch, out-of-range answer or reset of the client in that epoch is recorded before it",
+        "before it no OffsetForLeaderEpoch or ListOffsets of the client in that epoch is recorded, and no out-of-range answer to it",
     )
 
     def applies(self) -> Column:
