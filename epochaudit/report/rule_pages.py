@@ -45,18 +45,12 @@ def page(rule: Rule, width: int, *, colour: bool) -> str:
     """A rule's documentation, and the files of the rule, of its verdict and of its frame."""
     page = Page(width, colour=colour)
     page.say((f"{rule.id} {rule.name}", "bold"))
-    page.say((f"{rule.kip}, severity {_severity(rule)}, for Kafka {rule.since} and later", ""))
+    page.say((f"{rule.kip}, severity {rule.severity}, for Kafka {rule.since} and later", ""))
     for part, file in source_files(rule).items():
         page.say((f"{part}: {file}", ""))
     page.blank()
     page.markdown(rule.page)
     return page.text()
-
-
-def _severity(rule: Rule) -> str:
-    return (
-        f"{rule.severity} (some findings differ)" if type(rule).severity_of is not Rule.severity_of else rule.severity
-    )
 
 
 def source_files(rule: Rule) -> dict[str, str]:

@@ -79,6 +79,12 @@ def test_an_observation_never_counts_as_a_finding(rule) -> None:
     assert rule.title.startswith("Observation: ")
 
 
+@pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.id)
+@pytest.mark.usefixtures("spark")
+def test_a_page_states_when_a_finding_has_another_severity(rule) -> None:
+    assert (rule.severity_of() is None) == (re.search(r"\bseverity\s+is\b", rule.page) is None)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -25,7 +25,8 @@ class EligibleReplicaForgotten(Rule):
 
     ## Why it matters
     The replica has all acknowledged records, and the controller no longer knows. If the ISR becomes empty, the partition
-    stays without a leader although this replica is there, or an unclean election takes one that lacks records.
+    stays without a leader although this replica is there, or an unclean election takes one that lacks records. The severity
+    is low where a controller before 4.3 empties the list as it assigns a log directory.
 
     ## Evidence needed
     The metadata log from its beginning, or with a snapshot. The controller's version, from its server.log or capture.toml,

@@ -17,7 +17,8 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
 
     ## Why it matters
     The requester has not learned of an election. A follower that is served does not truncate the records that the new
-    leader lacks, and its fetch offset may count towards the high watermark. A consumer reads on past a truncation.
+    leader lacks, and its fetch offset may count towards the high watermark. A consumer reads on past a truncation. The
+    severity is medium if a consumer sent the request.
 
     ## Evidence needed
     The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the
@@ -37,7 +38,7 @@ class OlderLeaderEpochServed(OlderEpochFetchRule):
     answer is unverifiable. What is served between the replica's deletion at the broker and its next recorded creation
     is unverifiable; after a StopReplica SR-06 judges it. Kafka 2.1.0 to 2.4.1 lose the epoch in incremental sessions
     (KAFKA-9338): reported as exposed, and as unverifiable if the broker's version is not recorded and the Fetch is
-    below version 12. The severity is medium if a consumer sent the request.
+    below version 12.
 
     ## What to do
     Restart a follower that fetched so: it compares its log with the leader's again; then audit the segments of both

@@ -16,7 +16,7 @@ class NewerLeaderEpochServed(NewerEpochFetchRule):
 
     ## Why it matters
     The requester knows of an election that this broker missed. The records that the broker serves may already be truncated
-    in the requester's history.
+    in the requester's history. The severity is medium if a consumer sent the request.
 
     ## Evidence needed
     The request log and the node's "starts at leader epoch" lines. For partitions that an incremental fetch leaves out: the

@@ -21,7 +21,8 @@ class FencedReplicaAccepted(IneligibleMemberRule):
 
     ## Why it matters
     A fenced replica is dead, or runs without a valid session. As an ISR member it can be elected, it delays the high
-    watermark, and acks=all counts it as an existing copy (KAFKA-13916).
+    watermark, and acks=all counts it as an existing copy (KAFKA-13916). The severity is high if the controller does not
+    check members (before 3.3).
 
     ## Evidence needed
     The controller's request log, and the metadata log from its start or from a snapshot. An accepted change is located

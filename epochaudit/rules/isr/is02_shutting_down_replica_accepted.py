@@ -21,7 +21,9 @@ class ShuttingDownReplicaAccepted(IneligibleMemberRule):
 
     ## Why it matters
     The broker still fetches while it shuts down, so a leader whose metadata lags adds it again. The controller then moves
-    leaderships back to a broker that is about to stop, and the ISR shrinks only when the broker's session expires.
+    leaderships back to a broker that is about to stop, and the ISR shrinks only when the broker's session expires. The
+    severity is high if the controller does not check members (before 3.3), or if the metadata log lacks the shutdown that
+    it had been asked for.
 
     ## Evidence needed
     The controller's request log and the metadata log. The metadata log has the controlled shutdown of brokers that

@@ -17,7 +17,8 @@ class UnregisteredReplicaAccepted(IneligibleMemberRule):
 
     ## Why it matters
     A broker without a registration has no epoch and no listeners. As an ISR member it can hold up the high watermark
-    permanently: the controller does not know it, and so never fences it.
+    permanently: the controller does not know it, and so never fences it. The severity is high if the controller does not
+    check members (before 3.3).
 
     ## Evidence needed
     The controller's request log, and the metadata log from its start or from a snapshot, as only such a log proves that a

@@ -35,7 +35,8 @@ class DeadReplicaAccepted(Rule):
 
     ## Why it matters
     A broker that has lost its registration but not its network keeps fetching, and the leader adds it to the ISR again
-    (KAFKA-14140). The controller does not monitor it, and acknowledged records may depend on it.
+    (KAFKA-14140). The controller does not monitor it, and acknowledged records may depend on it. The severity is high if
+    the controller does not check members (before 3.3).
 
     ## Evidence needed
     The controller's request log, and its controller.log at INFO since its election: the lines that list all live brokers,

@@ -26,7 +26,8 @@ class IneligibleReplicaCommitted(Rule):
 
     ## Why it matters
     The next leader is elected from the ISR, and acks=all waits for it. A member that is not running delays writes, counts
-    as a copy that may not exist, and can be elected.
+    as a copy that may not exist, and can be elected. The severity is high if the controller does not check members (before
+    3.3), or does not take out members that register again (before 4.0).
 
     ## Evidence needed
     The metadata log, from its start or from a snapshot.

@@ -21,7 +21,8 @@ class NewIncarnationKeptInIsr(Rule):
 
     ## Why it matters
     A crash may lose the unflushed end of the log. A replica that stays in the ISR passes as complete; if it is elected,
-    acknowledged records are lost (KAFKA-18106, KAFKA-18635).
+    acknowledged records are lost (KAFKA-18106, KAFKA-18635). The severity is high before 4.0, and where a controller before
+    4.1 elects the member as the last known leader.
 
     ## Evidence needed
     The metadata log, from its start or from a snapshot.

@@ -32,7 +32,7 @@ class IneligibleLeaderElected(Rule):
 
     ## Why it matters
     The partition's leader is not running: no produce, no fetch, no ISR change succeeds until the next election, and the
-    controller has no reason to hold one.
+    controller has no reason to hold one. The severity is medium where a controller before 4.1 elects the last known leader.
 
     ## Evidence needed
     The metadata log, from its start or from a snapshot.

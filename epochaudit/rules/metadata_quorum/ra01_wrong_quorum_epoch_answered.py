@@ -33,7 +33,8 @@ class WrongQuorumEpochAnswered(Rule):
     ## What to do
     Find out who leads: `kafka-metadata-quorum.sh describe --status` on each controller. Two that each name themselves are two
     quorums: stop the one with the lower epoch. Then compare the copies of the metadata log (EP-06) before you start it again. Make
-    sure that all controllers run one release. A wrong refusal (low severity) needs no action; report it to Kafka.
+    sure that all controllers run one release. A wrong refusal, whose severity is low, needs no action; report it to
+    Kafka.
 
     ## Example
     Controller 3 knows epoch 7. BeginQuorumEpoch of epoch 6 arrives late, and controller 3 answers 0, with epoch 7.

@@ -26,7 +26,8 @@ class TruncatedCommitResumed(Rule):
 
     ## Why it matters
     In the new history the offset is another place: the group never gets the records of the new log between the truncation
-    and the offset. It happens to consumers that were down during an unclean election.
+    and the offset. It happens to consumers that were down during an unclean election. The severity is critical unless the
+    election is known to have been unclean.
 
     ## Evidence needed
     The request logs of the coordinator (OffsetFetch 5 or later) and of the broker that served the fetch, and the leaders'

@@ -25,7 +25,8 @@ class StaleStopReplicaAccepted(Rule):
 
     ## Why it matters
     A StopReplica that was delayed behind a newer LeaderAndIsr stops the fetcher of a replica that should follow, or deletes
-    its log (deletePartition). The replica drops out of the ISR, or data is lost.
+    its log (deletePartition). The replica drops out of the ISR, or data is lost. Without deletePartition the severity is
+    high.
 
     ## Evidence needed
     The broker's request log for the code, and its state-change.log for the epoch. Only a "starts at leader epoch" line

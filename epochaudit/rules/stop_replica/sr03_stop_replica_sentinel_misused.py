@@ -36,7 +36,8 @@ class StopReplicaSentinelMisused(Rule):
     the epoch.
 
     ## Why it matters
-    No check on the broker refuses such a request. With deletePartition it deletes the replica's log, even the leader's.
+    No check on the broker refuses such a request. With deletePartition it deletes the replica's log, even the leader's. The
+    severity is critical with deletePartition.
 
     ## Evidence needed
     The broker's request log. A later LeaderAndIsr or UpdateMetadata at the broker, or the absence of any announcement of

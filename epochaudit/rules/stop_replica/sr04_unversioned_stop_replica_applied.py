@@ -22,7 +22,8 @@ class UnversionedStopReplicaApplied(Rule):
     accepted LeaderAndIsr made the broker a replica and nothing explains the stop.
 
     ## Why it matters
-    KIP-570 was written for this reordering: the replica stops fetching, or its log is deleted.
+    KIP-570 was written for this reordering: the replica stops fetching, or its log is deleted. Without deletePartition the
+    severity is high.
 
     ## Evidence needed
     The broker's request log with LeaderAndIsr, StopReplica and UpdateMetadata, and its state-change.log for their order.

@@ -31,7 +31,7 @@ class TruncationCrossedSilently(Rule):
 
     ## Why it matters
     The consumer never sees the new records between the truncation and its position, and has processed records that no
-    longer exist. Nothing reports an error.
+    longer exist. Nothing reports an error. The severity is critical unless the election is known to have been unclean.
 
     ## Evidence needed
     Request logs of the brokers that served the consumer in both epochs, and the leaders' "starts at leader epoch" lines.
