@@ -27,7 +27,7 @@ STAMP: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 LAST_BYTES: Final = 1 << 20  # of a log, in which its last time is looked for
 FIRST_DAY: Final = date(2026, 1, 1)  # in the names of files, which decide their order
-GRAIN_MS: Final = 10_000
+TOLERANCE_MS: Final = 10_000
 LOOK_BACK: Final = 10  # a night is this many times the span before it of which requests are read
 SETTLE_AFTER: Final = 2  # nights
 OF_LINES: Final = (".log", ".out")
@@ -106,7 +106,7 @@ def run(folder: str, location: str, night_ms: int, option: str) -> None:
     from epochaudit.spark.session import session
     from epochaudit.warehouse import settling
 
-    settling.SETTLED_TO_MS, settling.LOOK_BACK_MS = GRAIN_MS, night_ms // LOOK_BACK  # type: ignore[misc]
+    settling.SETTLED_TO_MS, settling.LOOK_BACK_MS = TOLERANCE_MS, night_ms // LOOK_BACK  # type: ignore[misc]
     settle_after_ms = SETTLE_AFTER * night_ms if option == OPTIONS[0] else None
     spark = session(warehouse=True, plain_bytes=sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()))
     with run_metrics.measured() as metrics:

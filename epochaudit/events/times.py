@@ -12,7 +12,7 @@ DAY_MS: Final = 86_400_000
 ANY_ZONE_MS: Final = 14 * 3_600_000
 """No time zone is further from UTC."""
 
-GRAIN_MS: Final = 2
+TOLERANCE_MS: Final = 2
 """Tolerance between two events of one host: times are printed in whole milliseconds, and responses are logged after sending."""
 
 REQUEST_LINE_LAG_MS: Final = 500

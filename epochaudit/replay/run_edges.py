@@ -23,7 +23,7 @@ from epochaudit.events.event_types import (
     PRODUCE,
     STRAY_PARTITION,
 )
-from epochaudit.events.times import ANY_ZONE_MS, FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS, SLACK_MS
+from epochaudit.events.times import ANY_ZONE_MS, FOREVER, REQUEST_LINE_LAG_MS, SLACK_MS, TOLERANCE_MS
 from epochaudit.events.views import RANGE, holds, of_types
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
@@ -82,12 +82,12 @@ def collected(edges: EdgesBySubject) -> Edges:
             (stated_topic(row["topic_key"]), row["partition"]): array("q", row["times"])
             for row in of_partitions.where(F.col("topic_key").isNotNull() & F.col("partition").isNotNull()).collect()
         },
-        GRAIN_MS,
+        TOLERANCE_MS,
     )
 
 
 def _within(at_ms: Column) -> Column:
-    return (at_ms >= F.col("from_ms") - GRAIN_MS) & (at_ms <= F.col("to_ms") + GRAIN_MS)
+    return (at_ms >= F.col("from_ms") - TOLERANCE_MS) & (at_ms <= F.col("to_ms") + TOLERANCE_MS)
 
 
 def edges_by_subject(events: DataFrame) -> EdgesBySubject:

@@ -455,7 +455,7 @@ def _views(history: History, request: AlterPartition) -> list[_View]:
     elected: int | None = None
     for event in sorted(history.of(request.node), key=lambda event: (_known_at(event), event.id)):
         begun = isinstance(event, Elected | ProcessStarts)
-        if event.at > request.at + (0 if begun else GRAIN_MS):
+        if event.at > request.at + (0 if begun else TOLERANCE_MS):
             break
         if begun:
             first, later = _View(), []
@@ -468,7 +468,7 @@ def _views(history: History, request: AlterPartition) -> list[_View]:
 
 
 def _is_known_before(event: Event, request: AlterPartition) -> bool:
-    return _known_at(event) < request.arrived - (0 if isinstance(event, Control) else GRAIN_MS)
+    return _known_at(event) < request.arrived - (0 if isinstance(event, Control) else TOLERANCE_MS)
 
 
 def _is_first_list(event: Event, elected: int | None, request: AlterPartition) -> bool:
@@ -495,5 +495,5 @@ def _seen(view: _View, event: Event) -> _View:
 
 CHECKED_SINCE = 2
 """The first AlterPartition whose controllers all check the members."""
-GRAIN_MS = 2
+TOLERANCE_MS = 2
 FIRST_LIST_MS = 1_000

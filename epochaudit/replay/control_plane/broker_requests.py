@@ -20,7 +20,7 @@ from epochaudit.events.event_types import (
     BROKER_REGISTRATION,
     CONTROLLED_SHUTDOWN,
 )
-from epochaudit.events.times import GRAIN_MS, SLACK_MS
+from epochaudit.events.times import SLACK_MS, TOLERANCE_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import NO_BROKER_EPOCH
@@ -218,7 +218,9 @@ def _accepted_at_node() -> dict[str, Column]:
     """What the node itself had accepted from the broker. Needs: accepted, registrations."""
     late = F.filter(
         "accepted",
-        lambda a: (a["broker_epoch"] < F.col("current_broker_epoch")) & (a["arrival_ms"] > F.col("time_ms") + GRAIN_MS),
+        lambda a: (
+            (a["broker_epoch"] < F.col("current_broker_epoch")) & (a["arrival_ms"] > F.col("time_ms") + TOLERANCE_MS)
+        ),
     )
     earlier = (
         Window.partitionBy("cluster", "node", "broker_id")

@@ -23,7 +23,7 @@ from epochaudit.events.event_types import (
     LEADER_STARTS,
     UPDATE_METADATA,
 )
-from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.times import FOREVER, SLACK_MS, TOLERANCE_MS
 from epochaudit.events.views import answer_code, holds, of_types, ref
 from epochaudit.kafka.api_versions import ELIGIBILITY_CHECK_VERSION
 from epochaudit.kafka.errors import Errors
@@ -206,9 +206,8 @@ def _with_candidate_states(rows: DataFrame) -> DataFrame:
 
     def possible(state: Column) -> Column:
         next_clock, next_ms = (F.coalesce(state[name], F.lit(FOREVER)) for name in ("next_clock", "next_ms"))
-        logged = (
-            (state["node"] == F.col("node")) & (state["time_ms"] <= to_ms + GRAIN_MS) & (next_ms + SLACK_MS >= from_ms)
-        )
+        in_time = (state["time_ms"] <= to_ms + TOLERANCE_MS) & (next_ms + SLACK_MS >= from_ms)
+        logged = (state["node"] == F.col("node")) & in_time
         recorded = can_have_had(state["place"], next_clock, state["time_ms"], next_ms)
         # a change that elects is in its own state, too: LD-06 reports that one
         last = F.when(F.col("code") == Errors.NEW_LEADER_ELECTED, place + 1).otherwise(place)

@@ -24,7 +24,7 @@ from epochaudit.events.event_types import (
     PARTITION_CREATED,
     STRAY_PARTITION,
 )
-from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
+from epochaudit.events.times import REQUEST_LINE_LAG_MS, TOLERANCE_MS
 from epochaudit.events.views import holds, no_ref, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.kafka.field_values import FULL
@@ -63,12 +63,12 @@ def strays(events: DataFrame) -> DataFrame:
     rows = rows.join(F.broadcast(_renamings(events)), ["cluster", "node", "topic", "partition"], "left")
     rows = rows.join(_served(subjects, events), [*_REPLICA, "found_ms"], "left")
     rows = rows.join(F.broadcast(_recorded_spans(events)), ["cluster", "node"], "left")
-    later = F.filter("held", lambda h: h["from_ms"] > F.col("handled_ms") + GRAIN_MS)
+    later = F.filter("held", lambda h: h["from_ms"] > F.col("handled_ms") + TOLERANCE_MS)
     rows = rows.withColumn("later", later)
     same_id = F.filter("later", lambda h: h["topic_id"] == F.col("topic_id"))
-    restart = F.array_min(_starts(same_id, lambda h: h["topic_id_ms"] > F.col("handled_ms") + GRAIN_MS))
+    restart = F.array_min(_starts(same_id, lambda h: h["topic_id_ms"] > F.col("handled_ms") + TOLERANCE_MS))
     replacement = F.array_min(_starts("later", lambda h: h["topic_id"] != F.col("topic_id")))
-    renamed_after = F.filter("renamings", lambda r: r["time_ms"] >= F.col("found_ms") - GRAIN_MS)
+    renamed_after = F.filter("renamings", lambda r: r["time_ms"] >= F.col("found_ms") - TOLERANCE_MS)
     return rows.select(
         *_REPLICA, F.lit(None).cast("int").alias("leader_epoch"), F.lit(None).cast("string").alias("client_id"),
         F.lit(None).cast("string").alias("group_id"), "correlation_id", "reason", "listed", "found_ref", "held_ref",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import FOREVER, GRAIN_MS, SLACK_MS
+from epochaudit.events.times import FOREVER, SLACK_MS, TOLERANCE_MS
 from epochaudit.events.views import holds
 from epochaudit.replay.state.metadata_log import record_position
 
@@ -30,7 +30,7 @@ def with_stays(rows: DataFrame) -> DataFrame:
                there is none, or the time fits none
       covered  the node wrote a record after its answer, so the log has each state that it had until then; null: no time is known
     """
-    arrived_ms, answered_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + GRAIN_MS
+    arrived_ms, answered_ms = F.col("from_ms") - SLACK_MS, F.col("to_ms") + TOLERANCE_MS
 
     def part(tenure: Column) -> Column:
         led = holds(tenure["leader"] == F.col("node")) | F.array_contains("led", tenure["since"])
@@ -64,7 +64,7 @@ def can_have_had(since: Column, until: Column, since_ms: Column, until_ms: Colum
     """
 
     def within(stay: Column) -> Column:
-        begun = (since <= stay["since"]) | (since_ms <= F.col("to_ms") + GRAIN_MS)
+        begun = (since <= stay["since"]) | (since_ms <= F.col("to_ms") + TOLERANCE_MS)
         not_ended = (until >= stay["until"]) | (until_ms + SLACK_MS >= F.col("from_ms"))
         return (since < stay["until"]) & (until > stay["since"]) & (~stay["own"] | (begun & not_ended))
 

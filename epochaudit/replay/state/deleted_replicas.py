@@ -18,7 +18,7 @@ from epochaudit.events.event_types import (
     PARTITION_CREATED,
     STOP_REPLICA,
 )
-from epochaudit.events.times import GRAIN_MS, REQUEST_LINE_LAG_MS
+from epochaudit.events.times import REQUEST_LINE_LAG_MS, TOLERANCE_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.held_epochs import STARTS
@@ -40,7 +40,7 @@ def deleted_replicas(events: DataFrame) -> DataFrame:
     starts = event_type.isin(*STARTS, PARTITION_CREATED)
     creates = starts | ((event_type == LEADER_AND_ISR) & accepted)
     moves = event_type == FUTURE_LOG_CREATED
-    earliest_ms = F.when(starts, F.col("time_ms") - GRAIN_MS).otherwise(F.col("arrival_ms") - REQUEST_LINE_LAG_MS)
+    earliest_ms = F.when(starts, F.col("time_ms") - TOLERANCE_MS).otherwise(F.col("arrival_ms") - REQUEST_LINE_LAG_MS)
     # lines of one host are in order, and not late: REQUEST_LINE_LAG_MS, which is allowed for requests, leads to the line's own time
     arrival_ms = F.when(deletes, F.col("arrival_ms")).otherwise(F.col("time_ms") + REQUEST_LINE_LAG_MS)
     delete = F.struct(arrival_ms.alias("arrival_ms"), "time_ms", ref().alias("ref"), deletes.alias("by_request"))

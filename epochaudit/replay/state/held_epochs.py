@@ -34,7 +34,7 @@ from epochaudit.events.event_types import (
     PROCESS_STARTING,
     STOP_REPLICA,
 )
-from epochaudit.events.times import FOREVER, GRAIN_MS, REQUEST_LINE_LAG_MS
+from epochaudit.events.times import FOREVER, REQUEST_LINE_LAG_MS, TOLERANCE_MS
 from epochaudit.events.views import holds, of_types, ref
 from epochaudit.kafka.errors import Errors
 from epochaudit.replay.state.incarnations import (
@@ -73,7 +73,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
     high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, and
       proven        the row is a line; a request may be answered 0 without being installed
       from_ms       time of the line
-      settled_ms    the epoch has certainly taken effect; null if not proven
+      in_effect_ms    the epoch has certainly taken effect; null if not proven
       until_ms      the epoch is no longer held after that: a later change has settled, or the process restarted; null: held to
                     the end
       gap_ms        time of the node's last line before missing files of its logs; null: none is missing later
@@ -105,7 +105,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
         F.desc("from_ms"), F.desc("file_order"), F.desc("byte_offset")
     )
     following = backwards.rowsBetween(Window.unboundedPreceding, -1)
-    start = F.struct(F.col("settled_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))
+    start = F.struct(F.col("in_effect_ms").alias("ms"), "topic_id", F.col("own_ref").alias("ref"))
     next_start = F.last(F.when(~created, start), ignorenulls=True).over(following)
     restarted = F.array_min(F.filter("process_starts", lambda at: at >= F.col("from_ms")))
     rows = lines.withColumns(
@@ -113,7 +113,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
             "is_leader": event_type == LEADER_STARTS,
             "leader": F.when(event_type == LEADER_STARTS, F.col("node")).otherwise(F.col("leader")),
             "proven": event_type.isin(*STARTS),
-            "until_ms": F.least(F.last("settled_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
+            "until_ms": F.least(F.last("in_effect_ms", ignorenulls=True).over(following), restarted, "gap_ms"),
             "successor": F.when(next_start["topic_id"] != F.col("topic_id"), next_start),
             "created_again_ms": F.last(F.when(created, F.col("from_ms"))).over(following),
         }
@@ -155,7 +155,7 @@ def _with_handler_end(events: DataFrame) -> DataFrame:
 
 
 def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """One row per line and accepted LeaderAndIsr. Adds from_ms, settled_ms, and followed: a request to follow, answered 0.
+    """One row per line and accepted LeaderAndIsr. Adds from_ms, in_effect_ms, and followed: a request to follow, answered 0.
 
     Adds gap_ms, the time of the node's last line before missing files of its logs; null: none is missing later. Of the
     newest files only those of the log with the lines count.
@@ -185,7 +185,7 @@ def _with_topic_ids(rows: DataFrame, events: DataFrame) -> DataFrame:
                 F.col("topic_id").isNull(),
                 F.last(F.when(F.col("topic_id").isNotNull(), F.col("own_ref")), ignorenulls=True).over(by_topic),
             ),
-            "settled_ms": F.when(F.col("event_type").isin(*STARTS), F.greatest("handler_end_ms", "from_ms")),
+            "in_effect_ms": F.when(F.col("event_type").isin(*STARTS), F.greatest("handler_end_ms", "from_ms")),
             "gap_ms": F.when((F.col("line_gaps") < F.max("line_gaps").over(of_node)) | cut_off, last_line),
             "followed": is_request
             & (F.col("error_code") == Errors.NONE)
@@ -218,7 +218,7 @@ def _with_gaps_so_far(rows: DataFrame, events: DataFrame) -> DataFrame:
         (F.col("request_error_code") == Errors.NONE) & F.col("error_code").isin(*_TOPIC_ID_AGREED)
     )
     placed = rows.where(F.col("topic").isNotNull() & states_topic_id).withColumn(
-        "from_ms", F.when(is_request, F.col("arrival_ms") - GRAIN_MS).otherwise(F.col("time_ms"))
+        "from_ms", F.when(is_request, F.col("arrival_ms") - TOLERANCE_MS).otherwise(F.col("time_ms"))
     )
     by_node = Window.partitionBy("cluster", "node").orderBy(*_in_time())
     # the first request after missing files may be of another kind, which has no row here
@@ -246,7 +246,7 @@ def held_epochs(events: DataFrame) -> DataFrame:
 
     Each replica has a row for its topic id and one for its name, which has the epochs of all topics of the name.
     Needs: the events table. Clock: the node's host. Columns:
-      held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, topic_id_ref, from_ms, settled_ms, until_ms,
+      held       array of struct(leader_epoch, is_leader, topic, topic_id, topic_id_ms, topic_id_ref, from_ms, in_effect_ms, until_ms,
                  deleted_ms, line_until_ms, successor, ref, outdated);
                  until_ms: a deletion of the replica ends the epoch, too, once no request can have come before it; deleted_ms: from
                  then on the node may have deleted the replica, null: no deletion ends the epoch; line_until_ms: until_ms without it;
@@ -274,8 +274,8 @@ def held_epochs(events: DataFrame) -> DataFrame:
         "topic_id_ms",
         "topic_id_ref",
         "from_ms",
-        "settled_ms",
-        F.least("line_until_ms", F.col("deleted.time_ms") + (REQUEST_LINE_LAG_MS - GRAIN_MS)).alias("until_ms"),
+        "in_effect_ms",
+        F.least("line_until_ms", F.col("deleted.time_ms") + (REQUEST_LINE_LAG_MS - TOLERANCE_MS)).alias("until_ms"),
         F.col("deleted.begun_ms").alias("deleted_ms"),
         "line_until_ms",
         "successor",
@@ -429,7 +429,7 @@ def _stable_intervals(events: DataFrame) -> DataFrame:
         intervals.withColumn("possible", indexes)
         .where((F.size("possible") == 1) & ~_creates(within, within))
         .withColumn("own", F.get("held", F.get("possible", F.lit(0))))
-        .where((own["settled_ms"] <= within) & ~_may_have_deleted(own, within))
+        .where((own["in_effect_ms"] <= within) & ~_may_have_deleted(own, within))
         .select("cluster", "node", "topic_key", "partition", within, "stable_to_ms", stable.alias("stable"))
     )
 
@@ -446,18 +446,18 @@ def _change_times() -> Column:
         F.transform(
             "held",
             lambda e: F.array(
-                e["from_ms"] - GRAIN_MS,
-                e["settled_ms"],
-                e["until_ms"] + GRAIN_MS,
+                e["from_ms"] - TOLERANCE_MS,
+                e["in_effect_ms"],
+                e["until_ms"] + TOLERANCE_MS,
                 e["until_ms"] + REQUEST_LINE_LAG_MS,
-                e["deleted_ms"] - GRAIN_MS,
-                e["line_until_ms"] + GRAIN_MS,
+                e["deleted_ms"] - TOLERANCE_MS,
+                e["line_until_ms"] + TOLERANCE_MS,
             ),
         )
     )
     versions = F.flatten(F.transform("releases", lambda r: F.array(r["since_ms"], r["until_ms"])))
     recreations = F.flatten(
-        F.transform("recreations", lambda c: F.array(c["from_ms"] - GRAIN_MS, c["until_ms"] + REQUEST_LINE_LAG_MS))
+        F.transform("recreations", lambda c: F.array(c["from_ms"] - TOLERANCE_MS, c["until_ms"] + REQUEST_LINE_LAG_MS))
     )
     times = F.concat(edges, recreations, F.coalesce(versions, F.array()))
     return F.array_sort(F.array_distinct(F.array_compact(times)))
@@ -469,19 +469,19 @@ def _may_meet(e: Column, arrival_ms: Column, time_ms: Column, early_ms: int, unt
     until: the field that has the epoch's end.
     """
     ended = e[until] < arrival_ms - early_ms
-    return (e["from_ms"] <= time_ms + GRAIN_MS) & ~holds(ended)
+    return (e["from_ms"] <= time_ms + TOLERANCE_MS) & ~holds(ended)
 
 
 def _may_have_deleted(e: Column, time_ms: Column) -> Column:
     """The node may have deleted the replica of this epoch before it answered a request at that time."""
-    return holds(e["deleted_ms"] <= time_ms + GRAIN_MS)
+    return holds(e["deleted_ms"] <= time_ms + TOLERANCE_MS)
 
 
 def _creates(arrival_ms: Column, time_ms: Column) -> Column:
     """The node may have been creating the replica again while it processed the request, whose line may be late."""
     return F.exists(
         "recreations",
-        lambda c: (c["from_ms"] <= time_ms + GRAIN_MS) & (c["until_ms"] + REQUEST_LINE_LAG_MS >= arrival_ms),
+        lambda c: (c["from_ms"] <= time_ms + TOLERANCE_MS) & (c["until_ms"] + REQUEST_LINE_LAG_MS >= arrival_ms),
     )
 
 
@@ -496,7 +496,7 @@ def _kafka_version(time_ms: Column) -> Column:
 
 
 def _held_later(time_ms: Column) -> Column:
-    return F.exists("held", lambda e: e["from_ms"] > time_ms + GRAIN_MS)
+    return F.exists("held", lambda e: e["from_ms"] > time_ms + TOLERANCE_MS)
 
 
 def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
@@ -535,7 +535,7 @@ def with_held_epochs(rows: DataFrame, events: DataFrame) -> DataFrame:
     )
     searched = searched.select("rows.*", "held", "recreations", "successor", "log_end_ms", "releases")
     return (
-        searched.withColumn("possible", F.when(stable.isNull(), _possible(GRAIN_MS)))
+        searched.withColumn("possible", F.when(stable.isNull(), _possible(TOLERANCE_MS)))
         .withColumns(_held_columns(stable))
         .drop("topic_key", "held", "recreations", "possible", "log_end_ms", "releases", "stable")
     )
@@ -566,7 +566,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
     )
     just_before = F.array_min(F.transform(_possible(REQUEST_LINE_LAG_MS), lambda e: e["leader_epoch"]))
     lowest = F.array_min(F.transform("possible", lambda e: e["leader_epoch"]))
-    settled = F.array_min(F.transform("possible", lambda e: e["settled_ms"])) <= F.col("arrival_ms")
+    in_effect = F.array_min(F.transform("possible", lambda e: e["in_effect_ms"])) <= F.col("arrival_ms")
     led = F.filter("possible", lambda e: e["is_leader"])
     led_max = F.array_max(F.transform(led, lambda e: e["leader_epoch"]))
     first = F.get("possible", F.lit(0))["topic"]
@@ -583,7 +583,7 @@ def _held_columns(stable: Column) -> dict[str, Column]:
         "leads_in_highest": when_stable(stable["is_leader"], highest["is_leader"]),
         "epoch_line_missing": holds(when_stable(stable["outdated"], F.exists("possible", lambda e: e["outdated"]))),
         "log_ended": holds(when_stable(stable["log_end_ms"], F.col("log_end_ms")) <= F.col("time_ms")),
-        "held_complete": stable.isNotNull() | holds(settled),
+        "held_complete": stable.isNotNull() | holds(in_effect),
         "deleting": stable.isNull() & holds(F.exists("possible", lambda e: _may_have_deleted(e, F.col("time_ms")))),
         "started_ref": when_stable(stable["ref"], _last_line()),
         "kafka_version": when_stable(stable["version"], _kafka_version(F.col("time_ms"))),
@@ -605,14 +605,14 @@ def _held_columns(stable: Column) -> dict[str, Column]:
 def _last_line() -> Column:
     """The line of the highest epoch in which the request may have been processed if the node had deleted no replica."""
     met = F.filter(
-        "held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), GRAIN_MS, until="line_until_ms")
+        "held", lambda e: _may_meet(e, F.col("arrival_ms"), F.col("time_ms"), TOLERANCE_MS, until="line_until_ms")
     )
     return F.array_max(F.transform(met, lambda e: F.struct(e["leader_epoch"], e["from_ms"], e["ref"])))["ref"]
 
 
 def _has_line_before(e: Column) -> Column:
     """The epoch is shown by a line, not by a request, and one from before the answer or just after it."""
-    return e["settled_ms"].isNotNull() & (e["from_ms"] <= F.col("time_ms") + GRAIN_MS)
+    return e["in_effect_ms"].isNotNull() & (e["from_ms"] <= F.col("time_ms") + TOLERANCE_MS)
 
 
 def _only_topic_id() -> Column:

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import GRAIN_MS, SLACK_MS
+from epochaudit.events.times import SLACK_MS, TOLERANCE_MS
 from epochaudit.events.views import holds
 from epochaudit.spark.columns import let
 
@@ -164,7 +164,7 @@ def _of_lines(body: Callable[[Column, Column, Column], Column]) -> Column:
         def is_first(line: Column) -> Column:
             return holds(line["ref"] == first["ref"])
 
-        before = F.filter(lines, lambda t: (t["time_ms"] < F.col("from_ms") - GRAIN_MS) | is_first(t))
+        before = F.filter(lines, lambda t: (t["time_ms"] < F.col("from_ms") - TOLERANCE_MS) | is_first(t))
         during = F.filter(lines, lambda t: _during_request(t) & ~is_first(t))
         begins_ms = F.when(~_recorded_from_election(tenure), F.get(lines, F.lit(0))["time_ms"])
         return let(before, lambda earlier: let(during, lambda of_request: body(earlier, of_request, begins_ms)))
@@ -178,7 +178,7 @@ def _first_list(lines: Column, tenure: Column) -> Column:
     Null, too, if a file of the controller's log may be missing before the list, or if the list is not of the second after the
     election: a later one may state a change, where the line of the first one is missing.
     """
-    by_ms = F.least(F.col("to_ms") + GRAIN_MS, tenure["elected_ms"] + SLACK_MS)
+    by_ms = F.least(F.col("to_ms") + TOLERANCE_MS, tenure["elected_ms"] + SLACK_MS)
     lists = F.filter(lines, lambda t: t["live"].isNotNull() & (t["time_ms"] <= by_ms))
     elected_before = tenure["elected_ms"] <= F.col("from_ms")
     return F.when(elected_before & _recorded_from_election(tenure), F.get(lists, F.lit(0)))
@@ -191,7 +191,7 @@ def _recorded_from_election(tenure: Column) -> Column:
 
 
 def _during_request(line: Column) -> Column:
-    return line["time_ms"].between(F.col("from_ms") - GRAIN_MS, F.col("to_ms") + GRAIN_MS)
+    return line["time_ms"].between(F.col("from_ms") - TOLERANCE_MS, F.col("to_ms") + TOLERANCE_MS)
 
 
 def _tenure() -> Column:

@@ -12,14 +12,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from epochaudit.events.times import GRAIN_MS, SLACK_MS
+from epochaudit.events.times import SLACK_MS, TOLERANCE_MS
 from epochaudit.replay.state.controller_tenures import tenure_at
 
 _QUARTER_HOUR_MS: Final = 900_000
 _IN_ORDER: Final = ("arrival_ms", "request_ref", "topic_id", "topic", "partition")
 
 
-def on_record_clock(rows: DataFrame, written: Column, late_ms: int = GRAIN_MS) -> DataFrame:
+def on_record_clock(rows: DataFrame, written: Column, late_ms: int = TOLERANCE_MS) -> DataFrame:
     """Adds from_ms, to_ms, writes and led. Grain unchanged. Clock: the node's own.
 
     Needs: cluster, node, zookeeper, arrival_ms, time_ms, request_ref, topic, topic_id, partition of requests; tenures of
