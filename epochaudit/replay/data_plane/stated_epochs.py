@@ -11,12 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from epochaudit.events.times import REQUEST_LINE_LAG_MS
-from epochaudit.events.views import holds
+from epochaudit.events.views import holds, of_types
 from epochaudit.kafka.field_values import NO_EPOCH
 from epochaudit.replay.data_plane.given_out import given_out
-from epochaudit.replay.state.held_epochs import replica_starts
+from epochaudit.replay.state.held_epochs import STARTS, replica_starts
 from epochaudit.replay.state.incarnations import topic_key
-from epochaudit.replay.state.log_gaps import lines_recorded, state_change_log_gaps
+from epochaudit.replay.state.log_gaps import lines_recorded, process_log_gaps, state_change_log_gaps
 
 ANY_EPOCH: Final = 2**31 - 1
 """Above every leader epoch: of answers that may have come in any epoch from the lowest stated one on."""
@@ -37,9 +37,9 @@ def with_stated_epochs(rows: DataFrame, offset: Column, led: Column, events: Dat
                      ANY_EPOCH without these, or if a later epoch up to this one may have removed the records up to the offset
     """
     rows = rows.join(F.broadcast(_stated(events, epochs)), list(_REPLICA), "left")
-    rows = rows.join(F.broadcast(state_change_log_gaps(events).drop("last_ms")), ["cluster", "node"], "left")
     last = F.col("last_ms")
     highest = F.array_max("stated")
+    rows = _with_lines_recorded(rows, highest["from_ms"], last, events)
     afterwards = F.filter("stated", lambda one: one["until_ms"] - REQUEST_LINE_LAG_MS >= last)
     later_lines = F.filter("lines", lambda line: line["from_ms"] >= last)
     went_on_from = F.transform(
@@ -50,7 +50,7 @@ def with_stated_epochs(rows: DataFrame, offset: Column, led: Column, events: Dat
     )
     meanwhile = F.exists("lines", lambda line: line["from_ms"].between(highest["from_ms"], last))
     # followers write no line before 2.6; to lead again, a broker does
-    unchanged = led & lines_recorded(highest["from_ms"], last) & ~holds(meanwhile)
+    unchanged = led & F.col("lines_recorded") & ~holds(meanwhile)
     limit = F.least(
         F.array_min(F.transform(afterwards, lambda one: one["leader_epoch"])),
         F.array_min(F.array_compact(went_on_from)),
@@ -67,7 +67,27 @@ def with_stated_epochs(rows: DataFrame, offset: Column, led: Column, events: Dat
     completed = {"known_epoch": lowest, "leader_epoch": F.coalesce(latest, F.lit(ANY_EPOCH))}
     return rows.withColumns(
         {name: F.when(completes, value).otherwise(F.col(name)) for name, value in completed.items()}
-    ).drop("stated", "lines", "recorded", "first_ms", "gaps")
+    ).drop("stated", "lines", "recorded", "lines_recorded")
+
+
+def _with_lines_recorded(rows: DataFrame, from_ms: Column, until_ms: Column, events: DataFrame) -> DataFrame:
+    """Adds lines_recorded: a line of a leader epoch that the node wrote between these times would be recorded. Grain unchanged.
+
+    Such lines are in state-change.log, up to 2.5 in server.log. Where state-change.log has none, both logs are needed. A log counts as
+    server.log if it has a start of the process: controller.log has not.
+    """
+    starts = of_types(events, *STARTS).groupBy("cluster", "node")
+    in_states = starts.agg(F.min(F.col("source") == "state_change_log").alias("in_states"))
+    rows = rows.join(F.broadcast(in_states), ["cluster", "node"], "left")
+    server_logs = (
+        process_log_gaps(events).groupBy("cluster", "node").agg(F.min(F.struct("first_ms", "gaps")).alias("log"))
+    )
+    server_log = server_logs.select("cluster", "node", "log.*")
+    for name, log in (("in_state_log", state_change_log_gaps(events).drop("last_ms")), ("in_server_log", server_log)):
+        rows = rows.join(F.broadcast(log), ["cluster", "node"], "left")
+        rows = rows.withColumn(name, lines_recorded(from_ms, until_ms)).drop("first_ms", "gaps")
+    recorded = F.col("in_state_log") & (holds(F.col("in_states")) | F.col("in_server_log"))
+    return rows.withColumn("lines_recorded", recorded).drop("in_states", "in_state_log", "in_server_log")
 
 
 def _may_have_led(leader: Column, led: Column) -> Column:
