@@ -120,7 +120,7 @@ def control(events: DataFrame) -> DataFrame:
       kafka_version         of that process, as major*1,000,000 + minor*1,000 + patch; that of capture.toml, if it states one;
                             kafka_version_ref where it is stated
       kafka_release         the same as `3.9.1`
-      process_begun         the start of that process is recorded, and no file is missing since
+      process_begun         the start of that process is recorded, and since then neither a file nor a control request is missing
       process_recorded      some line shows a process of the node, so that a restart or shutdown would be recorded
       process_recorded_before  such a line stands before the row, so that a restart or shutdown after it would be recorded
       own_broker_epoch      of that process, as the sender knows it: a broker in migration has one from ZooKeeper, and one from the
@@ -408,7 +408,8 @@ def _process_state(placed: DataFrame) -> DataFrame:
             "highest_controller_epoch": F.col("highest_controller.controller_epoch"),
             "highest_controller_id": F.col("highest_controller.controller_id"),
             "highest_controller_ref": F.col("highest_controller.own_ref"),
-            "process_begun": holds(F.max("begins_process").over(_until(in_process))),
+            "process_begun": holds(F.max("begins_process").over(_until(in_process)))
+            & ~holds(F.max("follows_a_gap").over(_until(in_process))),
             "shutting_down": F.max(event_type == PROCESS_SHUTTING_DOWN).over(_before(in_process)),
             "highest_overlaps": _by_time("highest_controller")
             & (F.col("highest_controller.time_ms") >= F.col("arrival_ms")),
