@@ -230,17 +230,19 @@ def name_jobs(spark: SparkSession, description: str) -> None:
 
 @contextmanager
 def jobs_of(spark: SparkSession, table: str) -> Iterator[None]:
-    """Add the table's name to the description of the jobs that this thread starts inside the context: `frame fetches: held_epochs`."""
-    if is_remote(spark):
+    """Add the table's name to the description of the jobs that this thread starts inside the context: `frame fetches: held_epochs`.
+
+    Jobs without a description get none.
+    """
+    outer = None if is_remote(spark) else spark.sparkContext.getLocalProperty(DESCRIPTION)
+    if outer is None:
         yield
         return
-    outer = spark.sparkContext.getLocalProperty(DESCRIPTION)
-    name_jobs(spark, f"{outer.split(SEPARATOR)[0]}{SEPARATOR}{table}" if outer else table)
+    name_jobs(spark, f"{outer.split(SEPARATOR)[0]}{SEPARATOR}{table}")
     try:
         yield
     finally:
-        if outer:
-            name_jobs(spark, outer)
+        name_jobs(spark, outer)
 
 
 def jvm_cpu_seconds(spark: SparkSession) -> float:

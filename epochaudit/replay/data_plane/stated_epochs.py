@@ -74,7 +74,7 @@ def _with_lines_recorded(rows: DataFrame, from_ms: Column, until_ms: Column, eve
     """Adds lines_recorded: a line of a leader epoch that the node wrote between these times would be recorded. Grain unchanged.
 
     Such lines are in state-change.log, up to 2.5 in server.log. Where state-change.log has none, both logs are needed. A log counts as
-    server.log if it has a start of the process: controller.log has not.
+    server.log if it has a start of the process: controller.log has none.
     """
     starts = of_types(events, *STARTS).groupBy("cluster", "node")
     in_states = starts.agg(F.min(F.col("source") == "state_change_log").alias("in_states"))
