@@ -73,7 +73,7 @@ def replica_starts(events: DataFrame) -> DataFrame:
     high_watermark, partition_epoch, isr, previous_epoch, file_order, byte_offset, own_ref, and
       proven        the row is a line; a request may be answered 0 without being installed
       from_ms       time of the line
-      in_effect_ms    the epoch has certainly taken effect; null if not proven
+      in_effect_ms  the epoch has certainly taken effect; null if not proven
       until_ms      the epoch is no longer held after that: a later change has settled, or the process restarted; null: held to
                     the end
       gap_ms        time of the node's last line before missing files of its logs; null: none is missing later
